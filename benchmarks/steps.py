@@ -1,0 +1,175 @@
+"""Time and memory of a training step of each method over plain's, at equal token counts.
+
+    python -m benchmarks.steps
+
+The embedded encoder is trained on rows of one length (32 tokens), so that a method's padding adds nothing
+and the ratio is the method's own cost. Steps of plain and of a method take turns; the ratio is the median over
+the pairs with its bootstrap interval. Peak memory is measured in a process of its own for each method, less
+what the process held after loading.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results" / "steps.json"
+TOKENS, BATCH, PAIRS = 32, 16, 120
+
+LIMITS = {
+    "cls-mixup": 1.05,
+    "erl": 1.05,
+    "focal": 1.05,
+    "regmixup": 1.05,
+    "input-mixup": 1.15,
+    "features-only": 1.15,
+    "manifold-mixup": 1.15,
+    "regmixup at embeddings": None,
+}
+OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "regmixup at embeddings": ("regmixup", {"at": "embeddings"})
+}
+MEMORY_LIMIT = 1.1
+
+
+def method_of(case: str) -> tuple[str, dict[str, Any]]:
+    return OPTIONS.get(case, (case, {}))
+
+
+@dataclass
+class EqualRows:
+    """Rows of random words, all of one length."""
+
+    rows: int = 4096
+
+    def __post_init__(self) -> None:
+        generator = np.random.default_rng(0)
+        self.ids = generator.integers(1000, 20000, (self.rows, TOKENS))
+        self.ids[:, 0], self.ids[:, -1] = 101, 102
+        self.labels = generator.integers(0, 2, self.rows)
+        self.lengths = np.full(self.rows, TOKENS)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return {"input_ids": [self.ids[row]], "labels": int(self.labels[row])}
+
+
+def make_trainer(case: str, directory: str) -> Any:
+    from calmix.data.encoding import PaddingCollator
+    from calmix.models.loading import load_classifier, load_tokenizer
+    from calmix.training.arguments import MixupArguments
+    from calmix.training.hardware import prepare_processor
+    from calmix.training.progress import hush, quiet
+    from calmix.training.trainer import MixupTrainer
+
+    hush()
+    prepare_processor()
+    tokenizer = load_tokenizer("default")
+    method, options = method_of(case)
+    trainer = MixupTrainer(
+        model=load_classifier("default", task="single", label_names=("a", "b"), seed=0),
+        args=MixupArguments(
+            output_dir=directory,
+            method=method,
+            method_options=options,
+            per_device_train_batch_size=BATCH,
+            num_train_epochs=1,
+            learning_rate=1e-6,
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            use_cpu=True,
+            dataloader_pin_memory=False,
+        ),
+        train_dataset=EqualRows(),
+        data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
+        processing_class=tokenizer,
+    )
+    quiet(trainer)
+    return trainer
+
+
+class Stepper:
+    """One optimiser step at a time, as the Trainer takes it."""
+
+    def __init__(self, case: str, directory: str) -> None:
+        self.trainer = make_trainer(case, directory)
+        loader = self.trainer.get_train_dataloader()
+        self.trainer.create_optimizer_and_scheduler(len(loader))
+        self.batches = iter(loader)
+        self.trainer.current_gradient_accumulation_steps = 1
+
+    def step(self) -> float:
+        batch = next(self.batches)
+        started = time.perf_counter()
+        self.trainer.training_step(self.trainer.model, batch, BATCH)
+        self.trainer.optimizer.step()
+        self.trainer.model.zero_grad()
+        self.trainer.state.global_step += 1
+        return time.perf_counter() - started
+
+
+def measure_ratio(case: str, directory: str) -> dict[str, float]:
+    """The median over interleaved pairs of steps, with its 95 % bootstrap interval."""
+    plain, method = Stepper("plain", directory), Stepper(case, directory)
+    for _ in range(5):
+        plain.step(), method.step()
+    ratios = []
+    for pair in range(PAIRS):
+        first, second = (plain, method) if pair % 2 else (method, plain)
+        times = {first: first.step(), second: second.step()}
+        ratios.append(times[method] / times[plain])
+    values = np.array(ratios)
+    draws = np.random.default_rng(0).integers(0, PAIRS, (2000, PAIRS))
+    low, high = np.percentile(np.median(values[draws], axis=1), [2.5, 97.5])
+    return {"ratio": float(np.median(values)), "low": float(low), "high": float(high)}
+
+
+def peak_memory(case: str, directory: str) -> int:
+    """Peak resident bytes of ten steps, less those after loading; run in a process of its own."""
+    stepper = Stepper(case, directory)
+    loaded = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    for _ in range(10):
+        stepper.step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - loaded
+
+
+def memory_in_own_process(case: str) -> int:
+    command = [sys.executable, "-m", "benchmarks.steps", "--memory", case]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+
+def main() -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        if "--memory" in sys.argv:
+            print(peak_memory(sys.argv[-1], directory))
+            return
+        plain_memory = memory_in_own_process("plain")
+        results: dict[str, Any] = {"tokens": TOKENS, "batch": BATCH, "pairs": PAIRS, "methods": {}}
+        for case, limit in LIMITS.items():
+            measured = measure_ratio(case, directory)
+            memory = memory_in_own_process(case) / plain_memory
+            # It falls short only if even the lower end of the interval is beyond the limit.
+            holds = limit is None or measured["low"] <= limit
+            results["methods"][case] = {**measured, "limit": limit, "holds": holds, "memory": memory}
+            said = "reported only" if limit is None else f"limit {limit}: {'holds' if holds else 'MISSED'}"
+            interval = f"{measured['ratio']:.3f} [{measured['low']:.3f}, {measured['high']:.3f}]"
+            print(f"{case:24s} step {interval} of plain ({said}), peak memory {memory:.2f}", flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m calmix`, and `torchrun -m calmix` for several processes."""
+
+from calmix.cli.app import main
+
+main()

@@ -1,0 +1,140 @@
+"""The errors of all classes together: classwise ECE and the calibration part of the Brier score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calmix.calibration.binning import Edges
+from calmix.calibration.class_bins import ClassSums, entries_above_first_bin, gold_cells, sum_classes
+from calmix.calibration.error_fields import FUNCTIONALS, Cells
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.noise_floor import NoiseFloor
+from calmix.calibration.row_groups import GROUPS, joint_noise
+from calmix.calibration.sampling_noise import residual_scale
+from calmix.calibration.statistics import ErrorStatistic
+
+# Numbers kept about the groups of rows: fewer groups where there are many classes.
+GROUP_VALUES = 4_000_000
+FEWEST_GROUPS = 64
+
+
+class ClassView:
+    """Sums by class and bin, fed with checked probabilities in the order of the rows."""
+
+    def __init__(self, classes: int, *, bins: int, edges: Edges, grouped: bool) -> None:
+        self.classes = classes
+        self.bins = bins
+        self.edges = edges
+        self.sums = ClassSums.empty(classes, bins)
+        cells = classes * bins
+        self.groups = int(np.clip(GROUP_VALUES // cells, FEWEST_GROUPS, GROUPS)) if grouped else 0
+        self.probability_square = np.zeros(cells)
+        self.gold_probability = np.zeros(cells)
+        self.grouped = np.zeros((self.groups, cells))
+        self.group_rows = np.zeros(self.groups)
+
+    def update(self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers) -> None:
+        self.sums = self.sums + sum_classes(probabilities, gold, self.bins, self.edges)
+        if self.groups:
+            self._update_groups(probabilities, gold, dealt % self.groups)
+
+    def _update_groups(
+        self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers
+    ) -> None:
+        from scipy.sparse import csr_array
+
+        rows, cells = len(gold), self.classes * self.bins
+        row, cell, probability = entries_above_first_bin(probabilities, self.bins, self.edges)
+        gold_cell, gold_probability = gold_cells(probabilities, gold, self.bins, self.edges)
+
+        square = np.bincount(cell, weights=probability**2, minlength=cells).astype(np.float64)
+        square = square.reshape(self.classes, self.bins)
+        square[:, 0] += np.einsum("ij,ij->j", probabilities, probabilities) - square.sum(axis=1)
+        self.probability_square += square.ravel()
+        self.gold_probability += np.bincount(gold_cell, weights=gold_probability, minlength=cells)
+
+        high = np.bincount(dealt[row] * cells + cell, weights=probability, minlength=self.groups * cells)
+        high = high.astype(np.float64).reshape(self.groups, self.classes, self.bins)
+        members = csr_array((np.ones(rows), (dealt, np.arange(rows))), shape=(self.groups, rows))
+        high[:, :, 0] += members @ probabilities - high.sum(axis=2)
+        right = np.bincount(dealt * cells + gold_cell, minlength=self.groups * cells)
+        self.grouped += right.reshape(self.groups, cells) - high.reshape(self.groups, cells)
+        self.group_rows += np.bincount(dealt, minlength=self.groups)
+
+    def values(self) -> dict[str, float]:
+        gap, total = self.sums.gap(), self.sums.total
+        mean = np.divide(
+            self.sums.confidence, self.sums.weight, out=np.zeros_like(gap), where=self.sums.weight > 0
+        )
+        overconfident = mean * np.maximum(-self.sums.residual, 0.0)
+        return {
+            "ece": self.sums.expected_error(),
+            "mce": float(np.abs(gap).max()),
+            "rmsce": float(np.sqrt(self.sums.squared_gap() / self.classes)),
+            "oe": float(overconfident.sum() / total / self.classes),
+            "brier_calibration": self.sums.squared_gap(),
+        }
+
+    def cells(self) -> Cells:
+        filled = self._filled()
+        return Cells(
+            field=self.sums.residual.ravel()[filled] / self.sums.total,
+            scale=self._scale(),
+            share=self.sums.weight.ravel()[filled] / self.sums.total,
+            confidence=self.sums.confidence.ravel()[filled] / self.sums.weight.ravel()[filled],
+            classes=self.classes,
+        )
+
+    def statistic(self, name: str) -> ErrorStatistic:
+        """One of the values with its noise; the classes share their rows."""
+        cells = self.cells()
+        return ErrorStatistic(
+            value=self.values()[name],
+            gaps=cells.field,
+            cell_scale=cells.scale,
+            functional=FUNCTIONALS[name](cells),
+            grouped=lambda: self.grouped[:, self._filled()],
+            group_rows=self.group_rows,
+            shared_rows=True,
+        )
+
+    def noise_floor(self, seed: int) -> NoiseFloor:
+        """The classwise ECE when every row's label is drawn from its own probabilities."""
+        filled = self._filled()
+        scale = np.sqrt(np.maximum(self._bernoulli()[filled], 0.0)) / self.sums.total
+        draws = joint_noise(self.grouped[:, filled], self.group_rows, scale, seed)
+        return NoiseFloor.of_draws(np.abs(draws).sum(axis=1) / self.classes)
+
+    def recalibration_influence(self) -> Floats:
+        """By group of rows: by how much they move the calibration part of the Brier score, up to a constant."""
+        slope = np.divide(
+            2.0 * self.sums.residual,
+            self.sums.weight,
+            out=np.zeros_like(self.sums.weight),
+            where=self.sums.weight > 0,
+        )
+        return np.asarray(self.grouped @ slope.ravel())
+
+    def recalibration_bias(self) -> float:
+        """What noise alone adds to the calibration part of the Brier score."""
+        cells = self.cells()
+        return float((cells.scale**2 / cells.share).sum())
+
+    def _filled(self) -> npt.NDArray[np.bool_]:
+        return self.sums.weight.ravel() > 0.5  # whole rows, up to rounding
+
+    def _bernoulli(self) -> Floats:
+        return self.sums.confidence.ravel() - self.probability_square
+
+    def _scale(self) -> Floats:
+        filled = self._filled()
+        weight = self.sums.weight.ravel()
+        correct = self.sums.correct.ravel()
+        square = self.probability_square - 2.0 * self.gold_probability + correct
+        scale = residual_scale(
+            weight, weight, self.sums.residual.ravel(), square, self._bernoulli(), self.sums.total, rows=self.sums.total
+        )
+        return scale[filled]

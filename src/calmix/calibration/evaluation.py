@@ -1,0 +1,219 @@
+"""Everything calmix says about one set of predictions, in one pass over the rows.
+
+`evaluate` is the one-shot form. `Evaluation` takes the rows in batches: it keeps eight bytes a row (confidence and
+correctness, for the metrics that rank rows) and a fixed number of sums, so that tens of millions of rows fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calmix.calibration.binary_view import BinaryView
+from calmix.calibration.binning import Edges, check_bins, clopper_pearson
+from calmix.calibration.class_view import ClassView
+from calmix.calibration.confidence_sample import ConfidenceSample
+from calmix.calibration.input_checks import Floats
+from calmix.calibration.noise_floor import NoiseFloor
+from calmix.calibration.predictions import Notion, Predictions
+from calmix.calibration.rank_influence import METRICS as RANK_METRICS
+from calmix.calibration.rank_influence import RankInfluence, rank_influence, risk_areas
+from calmix.calibration.row_groups import GROUPS, deal_rows
+from calmix.calibration.scores import squared_errors
+from calmix.calibration.statistics import ErrorStatistic, SmoothStatistic, Statistic
+
+NOTIONS = ("top_label", "classwise", "positive")
+# Values of one block of rows: its probabilities stay within a few megabytes.
+BLOCK_VALUES = 1 << 20
+
+
+def evaluate(
+    predictions: Predictions,
+    *,
+    bins: int = 15,
+    edges: Edges = "right",
+    kind: Notion = "top_label",
+    intervals: bool = True,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """All metrics of one set of predictions, as plain numbers; `<metric>_ci` is the 95 % interval of each.
+
+    `kind` is the notion that the calibration errors measure: of the predicted label (`top_label`), of the second
+    class of two (`positive`), or of every class, averaged (`classwise`; without `smooth_ece` and `ks`, which are
+    not defined over several classes). Accuracy, scores and the risk areas do not depend on it.
+
+    `ece` is the plug-in value, which noise makes too large; compare it with `ece_noise_floor` (what a perfectly
+    calibrated model would show: the mean, and `ece_noise_floor_p95`), or see `ece_corrected` and `ece_ci`.
+
+    >>> predictions = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1])
+    >>> result = evaluate(predictions, bins=1)
+    >>> result["n"], result["accuracy"], round(result["ece"], 4), round(result["brier"], 4)
+    (2, 0.5, 0.35, 0.65)
+    """
+    evaluation = Evaluation(bins=bins, edges=edges, kind=kind, intervals=intervals)
+    evaluation.update(predictions)
+    return evaluation.result(seed=seed)
+
+
+class Evaluation:
+    """The metrics of predictions that come in batches: `update` with each, then `result`."""
+
+    def __init__(
+        self, *, bins: int = 15, edges: Edges = "right", kind: Notion = "top_label", intervals: bool = True
+    ) -> None:
+        check_bins(bins, edges)
+        if kind not in NOTIONS:
+            raise ValueError(f"kind must be one of {', '.join(NOTIONS)}, not {kind!r}")
+        self.bins, self.edges, self.kind, self.intervals = bins, edges, kind, intervals
+        self.rows = 0
+        self._classes: ClassView | None = None
+        self._top: list[ConfidenceSample] = []
+        self._noted: list[list[ConfidenceSample]] = []
+        # Rows, right answers, log loss and squared error of each group of rows.
+        self._sums = np.zeros((GROUPS, 4))
+
+    def update(self, predictions: Predictions) -> None:
+        """Take in a batch of rows."""
+        if self._classes is None:
+            self._begin(predictions.classes)
+        elif predictions.classes != self._classes.classes:
+            raise ValueError(f"{predictions.classes} classes after {self._classes.classes}")
+        step = max(BLOCK_VALUES // predictions.classes, 1)
+        for start in range(0, len(predictions), step):
+            self._update_block(predictions.rows(start, start + step))
+
+    def _begin(self, classes: int) -> None:
+        if self.kind == "positive" and classes != 2:
+            raise ValueError(f"kind 'positive' needs two classes, not {classes}; use 'classwise' or 'top_label'")
+        self._classes = ClassView(classes, bins=self.bins, edges=self.edges, grouped=self.intervals)
+        columns = {"top_label": 0, "positive": 1, "classwise": classes}[self.kind]
+        self._noted = [[] for _ in range(columns)]
+
+    def _update_block(self, block: Predictions) -> None:
+        assert self._classes is not None
+        probabilities = np.minimum(block.probabilities(), 1.0)
+        correct = block.correct()
+        dealt = deal_rows(self.rows, len(block))
+        self._top.append(ConfidenceSample.pack(probabilities.max(axis=1), correct))
+        noted = {0: (), 1: (1,)}.get(len(self._noted), range(block.classes))
+        for place, column in enumerate(noted):
+            came_true = block.labels == column
+            self._noted[place].append(ConfidenceSample.pack(probabilities[:, column].copy(), came_true))
+        self._classes.update(probabilities, block.labels, dealt)
+        columns = (None, correct, -block.gold_log_probability(), squared_errors(probabilities, block.labels))
+        for place, values in enumerate(columns):
+            self._sums[:, place] += np.bincount(dealt, weights=values, minlength=GROUPS)
+        self.rows += len(block)
+
+    def result(self, *, seed: int = 0) -> dict[str, Any]:
+        """All values, with intervals if they were asked for."""
+        values, statistics, floor = self.measure(seed)
+        result: dict[str, Any] = {"n": self.rows}
+        for name, value in values.items():
+            result[name] = float(value)
+            if name in statistics:
+                result[f"{name}_ci"] = list(statistics[name].limits(seed))
+            if name == "ece":
+                if isinstance(ece := statistics.get("ece"), ErrorStatistic):
+                    result["ece_corrected"] = ece.interval(seed).corrected
+                if floor is not None:
+                    result["ece_noise_floor"], result["ece_noise_floor_p95"] = floor.mean, floor.p95
+        return result | {"kind": self.kind, "bins": self.bins, "edges": self.edges}
+
+    def measure(self, seed: int) -> tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]:
+        """Values by name, their statistics (empty without intervals) and the noise floor of the ECE."""
+        if self._classes is None:
+            raise ValueError("no rows to evaluate")
+        top = BinaryView(self._joined(self._top), bins=self.bins, edges=self.edges)
+        notion = BinaryView(self._joined(self._noted[0]), bins=self.bins, edges=self.edges) if self.kind == "positive" else top
+        rows, right, log_loss, squared = self._sums.sum(axis=0)
+        areas = risk_areas(top.ordered)
+        classes = self._classes.values()
+        calibration = classes["brier_calibration"]
+        values = {
+            "accuracy": right / rows,
+            "nll": log_loss / rows,
+            "brier": squared / rows,
+            "brier_calibration": calibration,
+            "brier_refinement": squared / rows - calibration,
+            "mean_confidence": top.width_sums.confidence.sum() / rows,
+        }
+        errors = self._classwise_values(classes) if self.kind == "classwise" else notion.values()
+        values |= errors
+        if self.kind != "classwise":
+            values["ks_p_value"] = notion.kolmogorov().p_value
+        values["classwise_ece"] = classes["ece"]
+        values |= {"aurc": areas.aurc, "e_aurc": areas.e_aurc, "augrc": areas.augrc}
+        if not self.intervals:
+            return values, {}, None
+        statistics = self._averages(values) | self._rank_statistics(top, values)
+        statistics["classwise_ece"] = self._classes.statistic("ece")
+        statistics["brier_calibration"] = self._classes.statistic("brier_calibration")
+        if self.kind == "classwise":
+            statistics |= {name: self._classes.statistic(name) for name in ("ece", "mce", "rmsce", "oe")}
+            floor = self._classes.noise_floor(seed)
+        else:
+            statistics |= notion.statistics()
+            floor = notion.noise_floor(seed)
+        return values, statistics, floor
+
+    @staticmethod
+    def _joined(parts: list[ConfidenceSample]) -> ConfidenceSample:
+        """One array; the parts are let go, so that the rows are held once."""
+        parts[:] = [ConfidenceSample.join(parts)]
+        return parts[0]
+
+    def _classwise_values(self, classes: dict[str, float]) -> dict[str, float]:
+        """The errors of every class's own equal-mass bins are averaged like the others."""
+        views = [BinaryView(self._joined(part), bins=self.bins, edges=self.edges) for part in self._noted]
+        own = [view.mass_values() for view in views]
+        return {
+            "ece": classes["ece"],
+            "adaptive_ece": float(np.mean([one["adaptive_ece"] for one in own])),
+            "mce": classes["mce"],
+            "rmsce": classes["rmsce"],
+            "debiased_rmsce": float(np.sqrt(np.mean([one["debiased_rmsce"] ** 2 for one in own]))),
+            "oe": classes["oe"],
+        }
+
+    def _averages(self, values: dict[str, float]) -> dict[str, Statistic]:
+        assert self._classes is not None
+        rows, right = self._sums[:, 0], self._sums[:, 1]
+        low, high = clopper_pearson(right.sum(), rows.sum())
+        found: dict[str, Statistic] = {
+            "accuracy": SmoothStatistic(values["accuracy"], right, rows, high=1.0, exact=(float(low), float(high))),
+            "nll": SmoothStatistic(values["nll"], self._sums[:, 2], rows),
+            "brier": SmoothStatistic(values["brier"], self._sums[:, 3], rows, high=2.0),
+        }
+        # Many classes have fewer groups; fold the rows' sums to the same.
+        groups = self._classes.groups
+        folded = np.zeros((groups, 4))
+        np.add.at(folded, np.arange(GROUPS) % groups, self._sums)
+        found["brier_refinement"] = SmoothStatistic(
+            values["brier_refinement"],
+            folded[:, 3] - self._classes.recalibration_influence(),
+            folded[:, 0],
+            bias=-self._classes.recalibration_bias(),
+            high=2.0,
+        )
+        return found
+
+    def _rank_statistics(self, top: BinaryView, values: dict[str, float]) -> dict[str, Statistic]:
+        influence = rank_influence(top.ordered)
+        grouped = _group_influence(influence, top.sample)
+        return {
+            name: SmoothStatistic(values[name], grouped[:, column], self._sums[:, 0], high=1.0)
+            for column, name in enumerate(RANK_METRICS)
+        }
+
+
+def _group_influence(influence: RankInfluence, sample: ConfidenceSample) -> Floats:
+    """[groups, rank metrics]: the influences of the rows of each group."""
+    cells = len(influence.table)
+    total = np.zeros((GROUPS, influence.table.shape[1]))
+    for start, block in sample.blocks():
+        dealt = deal_rows(start, len(block))
+        counts = np.bincount(dealt * cells + influence.cell(block), minlength=GROUPS * cells)
+        total += counts.reshape(GROUPS, cells) @ influence.table
+    return total

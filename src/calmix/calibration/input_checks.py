@@ -1,0 +1,147 @@
+"""What the metrics accept: arrays are made float64 and refused, never repaired, where they make no sense.
+
+Every refusal is a `ValueError` that says what is wrong and in which row (counted from 0). Files know rows
+and columns by other names, so a row that is known travels along in `BadRow.row`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+# Half precision and files rounded to four digits sum to 1 within this; anything further off is no distribution.
+NORMALISATION_TOLERANCE = 1e-3
+
+
+class BadRow(ValueError):
+    """A value that makes no sense, and the row (from 0) in which it first stands."""
+
+    def __init__(self, problem: str, row: int) -> None:
+        super().__init__(f"{problem} (row {row})")
+        self.problem = problem
+        self.row = row
+
+
+def check_scores(scores: npt.ArrayLike, *, name: str) -> npt.NDArray[np.floating[Any]]:
+    """A finite, non-empty [n, C] array with C >= 2; float16 becomes float32 (lossless), integers float64."""
+    array = np.asarray(scores)
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    if array.dtype not in (np.float32, np.float64):
+        array = _as_float64(array, name)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have shape [rows, classes], not {array.shape}")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} are empty")
+    if array.shape[1] < 2:
+        raise ValueError(f"{name} need at least two classes, one column each; there is {array.shape[1]}")
+    return array
+
+
+def check_logits(logits: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
+    array = check_scores(logits, name="logits")
+    # A finite sum proves finite terms in one pass; only an overflow or a bad value needs the closer look.
+    if not np.isfinite(array.sum(dtype=np.float64)) and not (finite := np.isfinite(array)).all():
+        raise BadRow("logits must be finite", int(np.flatnonzero(~finite.all(axis=1))[0]))
+    return array
+
+
+def check_probabilities(probabilities: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
+    """Rows of an [n, C] array that are distributions: no NaN, none below 0, sum 1 within 1e-3."""
+    array = check_scores(probabilities, name="probabilities")
+    # NaN and infinity make the sum of their row NaN or infinite, so this one test refuses them too.
+    sums = array @ np.ones(array.shape[1], dtype=array.dtype)
+    normalised = np.abs(sums - 1.0) <= NORMALISATION_TOLERANCE
+    if not normalised.all():
+        row = int(np.flatnonzero(~normalised)[0])
+        if not np.isfinite(array[row]).all():
+            raise BadRow("probabilities must be finite", row)
+        raise BadRow(f"probabilities must sum to 1, not {sums[row]:.6g}", row)
+    if array.min() < 0:
+        raise BadRow("probabilities must not be negative", int(np.flatnonzero((array < 0).any(axis=1))[0]))
+    return array
+
+
+def check_labels(labels: npt.ArrayLike, *, rows: int, classes: int) -> Integers:
+    """Class indices 0..C-1, one per row; booleans and integral floats are taken as integers."""
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise ValueError(f"labels must have shape [rows], not {array.shape}")
+    if len(array) != rows:
+        raise ValueError(f"{rows} rows of scores but {len(array)} labels")
+    if array.dtype.kind not in "iub":
+        numbers = _as_float64(array, "labels")
+        fractional = ~(numbers == np.floor(numbers))  # NaN is caught here as well
+        if fractional.any():
+            row = int(np.flatnonzero(fractional)[0])
+            raise BadRow(f"labels must be class indices, not {numbers[row]}", row)
+        array = numbers
+    # Compare before the cast: an unsigned 2**64 - 1 must not become -1.
+    outside = (array < 0) | (array >= classes)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise BadRow(f"label {array[row]} is outside 0..{classes - 1}", row)
+    return array.astype(np.int64, copy=False)
+
+
+def check_confidence(confidence: npt.ArrayLike) -> Floats:
+    """A non-empty vector in [0, 1], as float64: cast before anything is compared with a bin edge."""
+    array = _as_float64(np.asarray(confidence), "confidence")
+    if array.ndim != 1:
+        raise ValueError(f"confidence must have shape [rows], not {array.shape}")
+    if array.size == 0:
+        raise ValueError("confidence is empty")
+    low, high = array.min(), array.max()
+    if not (low >= 0.0 and high <= 1.0):
+        row = int(np.flatnonzero(~((array >= 0.0) & (array <= 1.0)))[0])
+        raise BadRow(f"confidence must lie in [0, 1], not {array[row]:.6g}", row)
+    return array
+
+
+def check_correct(correct: npt.ArrayLike, *, rows: int) -> Floats:
+    """One 0 or 1 (or boolean) per row, as float64."""
+    array = np.asarray(correct)
+    if array.shape != (rows,):
+        raise ValueError(f"correct must have shape ({rows},) like confidence, not {array.shape}")
+    if array.dtype == np.bool_:
+        return array.astype(np.float64)
+    array = _as_float64(array, "correct")
+    wrong = (array != 0.0) & (array != 1.0)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise BadRow(f"correct must be 0 or 1, not {array[row]:.6g}", row)
+    return array
+
+
+def check_weights(weights: npt.ArrayLike | None, *, rows: int) -> Floats | None:
+    """One finite weight >= 0 per row, not all of them 0; None means equal weights."""
+    if weights is None:
+        return None
+    array = _as_float64(np.asarray(weights), "weights")
+    if array.shape != (rows,):
+        raise ValueError(f"weights must have shape ({rows},), not {array.shape}")
+    wrong = ~(np.isfinite(array) & (array >= 0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise BadRow(f"weights must be finite and not negative, not {array[row]}", row)
+    if not array.any():
+        raise ValueError("weights are all 0")
+    return array
+
+
+def check_fraction(value: float, *, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, not {value}")
+    return float(value)
+
+
+def _as_float64(array: npt.NDArray[Any], name: str) -> Floats:
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be numbers, not {array.dtype}")
+    return array.astype(np.float64, copy=False)

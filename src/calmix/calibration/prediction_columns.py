@@ -1,0 +1,198 @@
+"""Which columns of a table hold the scores, and how they become arrays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calmix.calibration.predictions import ScoreKind
+from calmix.user_error import UserError
+
+LIST_COLUMNS: dict[str, ScoreKind] = {"logits": "logits", "probs": "probabilities"}
+CLASS_PREFIXES: dict[str, ScoreKind] = {"logit_": "logits", "prob_": "probabilities"}
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """The columns of a predictions file: one list column, or one column per class in class order."""
+
+    kind: ScoreKind
+    names: tuple[str, ...]
+    one_list: bool
+    class_names: tuple[str, ...] | None
+
+    @property
+    def title(self) -> str:
+        return self.names[0] if len(self.names) == 1 else f"{self.names[0]}..{self.names[-1]}"
+
+    def scores(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.floating[Any]]:
+        """[rows, classes]; nulls, words and lists of unequal length are errors that name their row."""
+        if self.one_list:
+            return _from_lists(file, self.names[0], table.column(self.names[0]), first_row)
+        columns = [_numbers(file, name, table.column(name), first_row) for name in self.names]
+        dtype = np.result_type(*columns)
+        scores = np.empty((len(table), len(columns)), dtype=dtype)
+        for k, column in enumerate(columns):
+            scores[:, k] = column
+        return scores
+
+    def labels(
+        self, file: Path, table: pa.Table, class_names: tuple[str, ...], *, first_row: int
+    ) -> npt.NDArray[Any]:
+        """Class indices; names are looked up where the file knows them."""
+        column = table.column("label").combine_chunks()
+        _refuse_nulls(file, "label", column, first_row)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return np.asarray(column.to_numpy(zero_copy_only=False))
+        index = pc.index_in(column, value_set=pa.array(class_names, type=column.type))
+        if index.null_count:
+            row = int(np.flatnonzero(index.is_null().to_numpy(zero_copy_only=False))[0])
+            known = ", ".join(class_names[:10])
+            raise UserError(
+                f"unknown label {column[row].as_py()!r}",
+                file=file,
+                row=first_row + row + 1,
+                column="label",
+                remedy=f"the classes of this file are: {known}; use these or their indices",
+            )
+        return np.asarray(index.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+    def row_ids(self, table: pa.Table) -> npt.NDArray[np.str_] | None:
+        if "row_id" not in table.column_names:
+            return None
+        return np.asarray(table.column("row_id").cast(pa.string()).to_pylist(), dtype=np.str_)
+
+
+def find_score_columns(
+    file: Path, schema: pa.Schema, *, class_names: tuple[str, ...] | None = None
+) -> ScoreColumns:
+    """The score columns by name, or a `UserError` that lists the columns there are."""
+    present = list(schema.names)
+    listed = ", ".join(present) or "none"
+    if "label" not in present:
+        raise UserError("no column 'label'", file=file, remedy=f"the columns are: {listed}")
+    lists = [name for name in LIST_COLUMNS if name in present]
+    by_prefix = {
+        prefix: [name for name in present if name.startswith(prefix) and len(name) > len(prefix)]
+        for prefix in CLASS_PREFIXES
+    }
+    found = lists + [prefix + "*" for prefix, names in by_prefix.items() if names]
+    if not found:
+        raise UserError(
+            "no scores: expected logits, logit_0.., probs or prob_0..",
+            file=file,
+            remedy=f"the columns are: {listed}",
+        )
+    if len(found) > 1:
+        raise UserError(
+            f"several kinds of scores: {', '.join(found)}", file=file, remedy="keep the one that is to be measured"
+        )
+    if lists:
+        return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names)
+    prefix, names = next((prefix, names) for prefix, names in by_prefix.items() if names)
+    ordered, own_names = _class_order(file, prefix, names)
+    return ScoreColumns(CLASS_PREFIXES[prefix], ordered, False, own_names or class_names)
+
+
+def _class_order(file: Path, prefix: str, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Numbered columns in the order of their numbers; named ones as they stand, the names being the classes."""
+    suffixes = [name.removeprefix(prefix) for name in names]
+    if len(names) < 2:
+        raise UserError(
+            f"only one class: {names[0]}", file=file, remedy=f"give one column per class, {prefix}0 and {prefix}1"
+        )
+    if not all(suffix.isdecimal() for suffix in suffixes):
+        return tuple(names), tuple(suffixes)
+    ordered = sorted(names, key=lambda name: int(name.removeprefix(prefix)))
+    if [int(name.removeprefix(prefix)) for name in ordered] != list(range(len(names))):
+        raise UserError(
+            f"class columns must be numbered 0..{len(names) - 1} without gaps: {', '.join(ordered)}", file=file
+        )
+    return tuple(ordered), None
+
+
+def _from_lists(file: Path, name: str, column: pa.ChunkedArray, first_row: int) -> npt.NDArray[np.floating[Any]]:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # no chunks at all
+        array = pa.concat_arrays(array.chunks)
+    _refuse_nulls(file, name, array, first_row)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        array = _parse_lists(file, name, array, first_row)
+    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type)):
+        raise UserError(
+            "one number per row, but a list with one number per class is needed",
+            file=file,
+            column=name,
+            remedy="write lists, or one column per class",
+        )
+    lengths = np.asarray(pc.list_value_length(array).to_numpy(zero_copy_only=False))
+    unequal = np.flatnonzero(lengths != lengths[0])
+    if unequal.size:
+        row = int(unequal[0])
+        raise UserError(
+            f"{lengths[row]} scores where the first row has {lengths[0]}",
+            file=file,
+            row=first_row + row + 1,
+            column=name,
+        )
+    flat = array.flatten()
+    if flat.null_count:
+        position = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+        raise UserError("a score is missing", file=file, row=first_row + position // int(lengths[0]) + 1, column=name)
+    values = np.asarray(flat.to_numpy(zero_copy_only=False))
+    if values.dtype.kind not in "fiu":
+        raise UserError("scores must be numbers", file=file, column=name)
+    return values.reshape(len(array), int(lengths[0]))
+
+
+def _parse_lists(file: Path, name: str, column: pa.Array, first_row: int) -> pa.Array:
+    """Lists written as text in a csv: "[0.2, 0.8]"."""
+    parsed = []
+    for row, text in enumerate(column.to_pylist()):
+        try:
+            numbers = [float(number) for number in json.loads(text)]
+        except (ValueError, TypeError):
+            raise UserError(
+                f"not a list of numbers: {text!r:.60}",
+                file=file,
+                row=first_row + row + 1,
+                column=name,
+                remedy="write it like [0.2, 0.8]",
+            ) from None
+        parsed.append(numbers)
+    return pa.array(parsed, type=pa.list_(pa.float64()))
+
+
+def _numbers(file: Path, name: str, column: pa.ChunkedArray, first_row: int) -> npt.NDArray[np.floating[Any]]:
+    array = column.combine_chunks()
+    _refuse_nulls(file, name, array, first_row)
+    if pa.types.is_null(array.type) or not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
+        row = _first_word(array)
+        raise UserError(
+            f"scores must be numbers, not {array.type}", file=file, row=first_row + row + 1, column=name
+        )
+    values = np.asarray(array.to_numpy(zero_copy_only=False))
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def _first_word(array: pa.Array) -> int:
+    """The first row that is no number."""
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return row
+    return 0
+
+
+def _refuse_nulls(file: Path, name: str, array: pa.Array, first_row: int) -> None:
+    if array.null_count:
+        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        raise UserError("a value is missing", file=file, row=first_row + row + 1, column=name)

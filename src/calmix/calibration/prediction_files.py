@@ -1,0 +1,98 @@
+"""Prediction files: parquet, csv, tsv, jsonl, json and npz (the text formats also gzipped), ours or anyone's.
+
+A file has `label` and either one column of lists, `logits` or `probs`, or one column per class, `logit_0`,
+`logit_1`, ... or `prob_0`, `prob_1`, ... (or `prob_<class name>`); `row_id` is optional. Labels are class
+indices, or names where the file knows the classes' names. Whether the numbers are logits is in the column's
+name, never guessed from the values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from calmix.calibration.input_checks import BadRow
+from calmix.calibration.prediction_columns import ScoreColumns, find_score_columns
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.table_files import read_table, table_batches
+from calmix.run import replacing
+from calmix.user_error import UserError
+
+CLASS_NAMES_KEY = b"calmix.class_names"
+KIND_KEY = b"calmix.kind"
+
+
+def read_predictions(path: str | Path) -> Predictions:
+    """All rows of a predictions file, or a `UserError` that names file, row and column."""
+    file = Path(path)
+    table = read_table(file)
+    columns = find_score_columns(file, table.schema, class_names=_stored_class_names(table.schema))
+    return predictions_of_table(file, table, columns)
+
+
+def iterate_predictions(path: str | Path, *, batch_rows: int = 1 << 18) -> Iterator[Predictions]:
+    """The rows of a file in batches of bounded memory (parquet and csv are streamed, the rest is read at once)."""
+    file = Path(path)
+    columns: ScoreColumns | None = None
+    first_row = 0
+    for table in table_batches(file, batch_rows=batch_rows):
+        if columns is None:
+            columns = find_score_columns(file, table.schema, class_names=_stored_class_names(table.schema))
+        if len(table) == 0:
+            continue
+        yield predictions_of_table(file, table, columns, first_row=first_row)
+        first_row += len(table)
+    if first_row == 0:
+        raise UserError("the file holds no rows", file=file)
+
+
+def predictions_of_table(file: Path, table: pa.Table, columns: ScoreColumns, *, first_row: int = 0) -> Predictions:
+    """Check the rows of a table; `first_row` is where it stands in the file, for error messages."""
+    if len(table) == 0:
+        raise UserError("the file holds no rows", file=file)
+    scores = columns.scores(file, table, first_row=first_row)
+    class_names = columns.class_names or tuple(str(k) for k in range(scores.shape[1]))
+    labels = columns.labels(file, table, class_names, first_row=first_row)
+    ids = columns.row_ids(table)
+    make = Predictions.from_logits if columns.kind == "logits" else Predictions.from_probabilities
+    try:
+        return make(scores, labels, ids=ids, class_names=class_names)
+    except BadRow as bad:
+        column = "label" if bad.problem.startswith("label") else columns.title
+        raise UserError(bad.problem, file=file, row=first_row + bad.row + 1, column=column) from None
+    except ValueError as error:
+        raise UserError(str(error), file=file, column=columns.title) from None
+
+
+def write_predictions(path: str | Path, predictions: Predictions) -> None:
+    """Write a parquet file: `row_id` (if known), `label`, and `logits` or `probs` as a list per row."""
+    file = Path(path)
+    if file.suffix != ".parquet":
+        raise ValueError(f"predictions are written as .parquet, not {file.name}")
+    classes = predictions.classes
+    values = pa.array(np.ascontiguousarray(predictions.values).ravel())
+    columns: dict[str, Any] = {}
+    if predictions.ids is not None:
+        columns["row_id"] = pa.array(predictions.ids.tolist(), type=pa.string())
+    columns["label"] = pa.array(predictions.labels)
+    name = "logits" if predictions.kind == "logits" else "probs"
+    columns[name] = pa.FixedSizeListArray.from_arrays(values, classes)
+    table = pa.table(columns).replace_schema_metadata(
+        {
+            CLASS_NAMES_KEY: json.dumps(list(predictions.class_names), ensure_ascii=False).encode(),
+            KIND_KEY: predictions.kind.encode(),
+        }
+    )
+    with replacing(file) as fresh:
+        pa.parquet.write_table(table, fresh)
+
+
+def _stored_class_names(schema: pa.Schema) -> tuple[str, ...] | None:
+    stored = (schema.metadata or {}).get(CLASS_NAMES_KEY)
+    return None if stored is None else tuple(str(name) for name in json.loads(stored))

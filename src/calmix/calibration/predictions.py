@@ -1,0 +1,169 @@
+"""Predictions that know what they are: logits or probabilities, with labels, row ids and class names.
+
+    log p_k = z_k - z_max - log sum_j exp(z_j - z_max)
+    confidence = max_k p_k, predicted = argmax_k p_k (the lowest index on ties)
+
+Nothing here guesses from the values whether they are logits; the constructor's name says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from calmix.calibration.input_checks import (
+    Floats,
+    Integers,
+    check_labels,
+    check_logits,
+    check_probabilities,
+)
+
+ScoreKind = Literal["logits", "probabilities"]
+Notion = Literal["top_label", "classwise", "positive"]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model said about n rows with C classes. Made by `from_logits` or `from_probabilities`.
+
+    >>> predictions = Predictions.from_logits([[0.0, 1.0986122886681098], [0.0, 0.0]], [1, 1])
+    >>> predictions.probabilities().round(4).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    >>> predictions.predicted().tolist(), predictions.correct().tolist()
+    ([1, 0], [True, False])
+    """
+
+    values: npt.NDArray[np.floating[Any]]
+    kind: ScoreKind
+    labels: Integers
+    ids: npt.NDArray[np.str_] | None
+    class_names: tuple[str, ...]
+
+    @classmethod
+    def from_logits(
+        cls,
+        logits: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        ids: Sequence[str] | npt.NDArray[np.str_] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Predictions:
+        return cls._checked(check_logits(logits), "logits", labels, ids, class_names)
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        probabilities: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        ids: Sequence[str] | npt.NDArray[np.str_] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> Predictions:
+        return cls._checked(check_probabilities(probabilities), "probabilities", labels, ids, class_names)
+
+    @classmethod
+    def _checked(
+        cls,
+        values: npt.NDArray[np.floating[Any]],
+        kind: ScoreKind,
+        labels: npt.ArrayLike,
+        ids: Sequence[str] | npt.NDArray[np.str_] | None,
+        class_names: Sequence[str] | None,
+    ) -> Predictions:
+        rows, classes = values.shape
+        checked_labels = check_labels(labels, rows=rows, classes=classes)
+        checked_ids = None if ids is None else np.asarray(ids, dtype=np.str_)
+        if checked_ids is not None and checked_ids.shape != (rows,):
+            raise ValueError(f"{rows} rows of scores but {checked_ids.size} row ids")
+        names = tuple(str(k) for k in range(classes)) if class_names is None else tuple(class_names)
+        if len(names) != classes:
+            raise ValueError(f"{classes} classes but {len(names)} class names")
+        return cls(values, kind, checked_labels, checked_ids, names)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def classes(self) -> int:
+        return int(self.values.shape[1])
+
+    def log_probabilities(self) -> Floats:
+        """[n, C] in float64. A probability of exactly 0 counts as the smallest step of its own precision
+        (2.2e-16 for float64, as in scikit-learn's `log_loss`), so that one such row does not make the
+        mean infinite."""
+        if self.kind == "probabilities":
+            floor = float(np.finfo(self.values.dtype).eps)
+            return np.log(np.maximum(self.values.astype(np.float64), floor))
+        shifted = self._shifted_logits()
+        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+    def probabilities(self) -> Floats:
+        """[n, C] in float64."""
+        if self.kind == "probabilities":
+            return self.values.astype(np.float64)
+        exponentials = np.exp(self._shifted_logits())
+        exponentials /= exponentials.sum(axis=1, keepdims=True)
+        return exponentials
+
+    def log_confidence(self) -> Floats:
+        """log max_k p_k = -log1p(sum of exp(z_k - z_max) over the others): distinct far beyond where
+        the confidence itself has become exactly 1."""
+        if self.kind == "probabilities":
+            return np.log(self.values.max(axis=1).astype(np.float64))
+        others = np.exp(self._shifted_logits())
+        others[np.arange(len(self)), self.predicted()] = 0.0
+        return -np.log1p(others.sum(axis=1))
+
+    def confidence(self) -> Floats:
+        """max_k p_k of every row, in float64."""
+        if self.kind == "probabilities":
+            # The tolerance of the sum lets a single entry exceed 1 by rounding; a confidence may not.
+            return np.minimum(self.values.max(axis=1).astype(np.float64), 1.0)
+        return 1.0 / np.exp(self._shifted_logits()).sum(axis=1)
+
+    def predicted(self) -> Integers:
+        """argmax_k, the lowest index on ties."""
+        return self.values.argmax(axis=1).astype(np.int64, copy=False)
+
+    def correct(self) -> npt.NDArray[np.bool_]:
+        return self.predicted() == self.labels
+
+    def gold_log_probability(self) -> Floats:
+        """log p of the label of every row."""
+        rows = np.arange(len(self))
+        if self.kind == "probabilities":
+            floor = float(np.finfo(self.values.dtype).eps)
+            return np.log(np.maximum(self.values[rows, self.labels].astype(np.float64), floor))
+        shifted = self._shifted_logits()
+        gold = shifted[rows, self.labels]
+        return gold - np.log(np.exp(shifted, out=shifted).sum(axis=1))
+
+    def with_temperature(self, temperature: float) -> Predictions:
+        """softmax(z / T). Probabilities are taken as logits log p, which is the same softmax at T = 1."""
+        if not (np.isfinite(temperature) and temperature > 0):
+            raise ValueError(f"temperature must be finite and above 0, not {temperature}")
+        logits = self.log_probabilities() if self.kind == "probabilities" else self.values.astype(np.float64)
+        return Predictions(logits / temperature, "logits", self.labels, self.ids, self.class_names)
+
+    def select(self, indices: npt.ArrayLike) -> Predictions:
+        """These rows, in this order: indices, a slice's worth of them, or a boolean mask."""
+        chosen = np.asarray(indices)
+        ids = None if self.ids is None else self.ids[chosen]
+        return Predictions(self.values[chosen], self.kind, self.labels[chosen], ids, self.class_names)
+
+    def rows(self, start: int, stop: int) -> Predictions:
+        """The rows start..stop-1, without a copy."""
+        part = slice(start, stop)
+        ids = None if self.ids is None else self.ids[part]
+        return Predictions(self.values[part], self.kind, self.labels[part], ids, self.class_names)
+
+    def _shifted_logits(self) -> Floats:
+        """z - z_max in float64, so that exp neither overflows nor loses the largest term."""
+        logits = self.values.astype(np.float64)
+        logits -= logits.max(axis=1, keepdims=True)
+        return logits

@@ -1,0 +1,95 @@
+"""Random groups of rows: what metrics that share rows have in common, in bounded memory.
+
+Rows are dealt to at most 1,024 groups by a hash of their position. Sums over a group behave like single
+observations, so that resampling or reweighting the groups shows how metrics vary together: two models on the same
+rows, the classes of one model, an average and a rank statistic. With no more rows than groups, each row is a group.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.sampling_noise import draw_count
+
+GROUPS = 1024
+REPETITIONS = 1000
+
+
+def deal_rows(first_row: int, rows: int, groups: int = GROUPS) -> Integers:
+    """The group of each of `rows` rows, the first of them standing at `first_row` of its file.
+
+    >>> deal_rows(0, 4).tolist(), deal_rows(2, 2).tolist()
+    ([0, 1, 2, 3], [2, 3])
+    """
+    position = np.arange(first_row, first_row + rows, dtype=np.uint64)
+    # splitmix64: neighbouring positions land in unrelated groups, so that a sorted file is dealt like any other.
+    mixed = position + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    dealt = np.where(position < groups, position, mixed % np.uint64(groups))
+    return dealt.astype(np.int64)
+
+
+def group_sums(dealt: Integers, cell: Integers, values: Floats, cells: int, groups: int = GROUPS) -> Floats:
+    """[groups, cells]: the values of each group, by cell."""
+    summed = np.bincount(dealt * cells + cell, weights=values, minlength=groups * cells)
+    return summed.reshape(groups, cells)
+
+
+def joint_noise(grouped: Floats, group_rows: Floats, scale: Floats, seed: int) -> Floats:
+    """Draws [draws, cells] of the noise of cell means that share rows, each cell with its standard deviation.
+
+    The groups' deviations are multiplied by independent normal numbers, which keeps every correlation; the size of
+    each cell's noise is then set to `scale`, which knows more about small cells than the groups do.
+    """
+    rows = group_rows.sum()
+    centred = grouped - np.outer(group_rows / rows, grouped.sum(axis=0))
+    spread = np.sqrt((centred**2).sum(axis=0))
+    centred *= np.divide(scale, spread, out=np.zeros_like(spread), where=spread > 0)
+    generator = np.random.default_rng(seed)
+    noise = generator.standard_normal((draw_count(len(scale)), len(grouped))) @ centred
+    # A cell that did not vary among the groups (a single row far from all others) varies on its own.
+    alone = (spread == 0) & (scale > 0)
+    if alone.any():
+        noise[:, alone] = generator.standard_normal((len(noise), int(alone.sum()))) * scale[alone]
+    return np.asarray(noise)
+
+
+def bootstrap_means(grouped: Floats, group_rows: Floats, seed: int, repetitions: int = REPETITIONS) -> Floats:
+    """Bootstrap means [repetitions, columns] of row values, resampling the groups that hold rows."""
+    held = group_rows > 0
+    sums, rows = grouped[held], group_rows[held]
+    times = _times_drawn(len(rows), seed, repetitions)
+    return np.asarray((times @ sums) / (times @ rows)[:, None])
+
+
+@lru_cache(maxsize=1)
+def _times_drawn(groups: int, seed: int, repetitions: int) -> Floats:
+    """[repetitions, groups]: how often each group is drawn. All metrics of one evaluation share the draws."""
+    drawn = np.random.default_rng(seed).integers(0, groups, size=(repetitions, groups))
+    drawn += groups * np.arange(repetitions)[:, None]
+    times = np.bincount(drawn.ravel(), minlength=repetitions * groups)
+    return times.reshape(repetitions, groups).astype(np.float64)
+
+
+def bias_corrected_limits(repeated: Floats, estimate: float, level: float = 0.95) -> tuple[float, float]:
+    """The bias-corrected percentile interval (Efron 1981) of one column of bootstrap values.
+
+    The share of repetitions below the estimate says how far their median is off; the percentiles move by twice that.
+
+    >>> low, high = bias_corrected_limits(np.linspace(-1, 1, 2001), 0.0)
+    >>> round(low, 3), round(high, 3)
+    (-0.95, 0.95)
+    """
+    from scipy.special import ndtr, ndtri
+
+    below = float((repeated < estimate).mean() + 0.5 * (repeated == estimate).mean())
+    if not 0.0 < below < 1.0:
+        below = float(np.clip(below, 0.5 / len(repeated), 1.0 - 0.5 / len(repeated)))
+    shift, reach = 2.0 * float(ndtri(below)), float(ndtri(0.5 + level / 2.0))
+    low, high = np.quantile(repeated, [float(ndtr(shift - reach)), float(ndtr(shift + reach))])
+    return float(low), float(high)

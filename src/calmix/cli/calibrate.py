@@ -1,0 +1,65 @@
+"""`calmix calibrate`: mend the confidence of what is already trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calmix.cli.options import AsJson, Config, print_json
+from calmix.user_error import UserError
+
+
+def calibrate(
+    source: Annotated[Path, typer.Argument(help="A run, a predictions file or a checkpoint directory.")],
+    fit_on: Annotated[
+        str | None,
+        typer.Option(help="What to fit on: a split of the run, a labelled file or a predictions file."),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="temperature, vector, structured, platt or isotonic.")
+    ] = "temperature",
+    output: Annotated[Path | None, typer.Option(help="The directory to make.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Default: text.")] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Default: text_pair.")] = None,
+    choices_column: Annotated[str | None, typer.Option(help="Default: choices.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Default: label.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a calibrator and, where it folds, write a checkpoint whose plain softmax is calibrated.
+
+    Example: calmix calibrate checkpoint --fit-on validation.csv --method temperature --output calibrated
+    """
+    if output is None:
+        raise UserError("no output directory", remedy="give --output DIRECTORY")
+    if fit_on is None:
+        raise UserError("nothing to fit on", remedy="give --fit-on with a split or a file")
+
+    from calmix.training.post_hoc import calibrate as calibrate_source
+
+    result = calibrate_source(
+        source,
+        fit_on,
+        method,
+        output,
+        text_column=text_column,
+        pair_column=pair_column,
+        choices_column=choices_column,
+        label_column=label_column,
+        max_length=max_length,
+    )
+    if as_json:
+        print_json(result)
+        return
+    print(f"{method} fitted on {result['n']} rows of {fit_on}")
+    print(f"NLL on these rows: {result['nll_before']:.4f} before, {result['nll_after']:.4f} after")
+    if result["temperature"] is not None:
+        print(f"temperature: {result['temperature']:.4f}")
+    for warning in result["warnings"]:
+        print(f"warning: {warning}")
+    print(f"model: {result['model']}" if result["folded"] else f"calibrator: {output}")
+    for file in result["predictions"]:
+        print(f"calibrated predictions: {file}")

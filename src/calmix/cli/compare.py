@@ -1,0 +1,190 @@
+"""`calmix compare`: which method should I use on my data?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calmix.cli import training_options as options
+from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.training_options import OUTPUT, training_values
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from calmix.experiments.comparison import CompareConfig
+    from calmix.experiments.results import Results
+
+COMPARISON = "Comparison"
+
+
+def compare(
+    context: typer.Context,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="plain,cls-mixup:alpha=1,...: see 'calmix methods'. plain is always in.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    seeds: Annotated[
+        list[str] | None,
+        typer.Option(help="0,1,2 by default. One seed tells nothing.", rich_help_panel=COMPARISON),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=V1,V2: an option of the methods or a setting of training, any number of times.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            help="'local' processes, or 'ray': a cluster or a local one.", rich_help_panel=COMPARISON
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at a time; they share the cores.", rich_help_panel=COMPARISON)
+    ] = None,
+    keep_models: Annotated[
+        str,
+        typer.Option(help="The 'best' seed of each method, 'all' or 'none'.", rich_help_panel=COMPARISON),
+    ] = "best",
+    from_directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Render a stored comparison again; train nothing.", rich_help_panel=COMPARISON
+        ),
+    ] = None,
+    train: options.Train = None,
+    validation: options.Validation = None,
+    test: options.Test = None,
+    text_column: options.TextColumn = None,
+    pair_column: options.PairColumn = None,
+    choices_column: options.ChoicesColumn = None,
+    label_column: options.LabelColumn = None,
+    id_column: options.IdColumn = None,
+    model: options.Model = "default",
+    alpha: options.Alpha = None,
+    label_smoothing: options.LabelSmoothing = 0.0,
+    method_option: options.MethodOption = None,
+    epochs: options.Epochs = 3,
+    batch_size: options.BatchSize = 16,
+    learning_rate: options.LearningRate = 2e-5,
+    max_length: options.MaxLength = 256,
+    freeze_embeddings: options.FreezeEmbeddings = False,
+    dynamics: options.Dynamics = "training",
+    device: options.Device = "auto",
+    threads: Annotated[
+        int | None,
+        typer.Option(help="CPU threads of each run; fixed by the first.", rich_help_panel="Training"),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            help="The directory of the comparison; the same command goes on.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    checkpoint_steps: options.CheckpointSteps = None,
+    checkpoint_minutes: options.CheckpointMinutes = 5.0,
+    bins: options.Bins = 15,
+    edges: options.Edges = "right",
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods on your data, with statistics and a recommendation.
+
+    A comparison that was cut off, or is asked for more methods or seeds, goes on and repeats no run.
+
+    Example: calmix compare --methods plain,cls-mixup --seeds 0,1,2 --train reviews.csv --test test.csv
+    --test books=books.csv --output comparison
+    """
+    if from_directory is not None:
+        from calmix.experiments.comparison import load
+
+        show_comparison(load(from_directory), Path(output) if output else from_directory, as_json=as_json)
+        return
+    if not output:
+        raise UserError("no output directory", remedy="give --output DIRECTORY")
+    if not train:
+        raise UserError("no training data", remedy="give --train FILE")
+    if not methods:
+        raise UserError("no methods to compare", remedy="give --methods plain,cls-mixup")
+
+    from calmix.experiments.comparison import CompareConfig
+    from calmix.experiments.grid import parse_seeds, split_list
+    from calmix.training.configuration import TrainConfig
+
+    own = {"methods", "seeds", "vary", "executor", "workers", "keep_models", "from_directory"}
+    run_comparison(
+        CompareConfig(
+            base=TrainConfig.from_dict(training_values(context, without=own)),
+            methods=tuple(method for text in methods for method in split_list(text)),
+            seeds=parse_seeds(seeds or ["0,1,2"]),
+            vary=tuple(vary or ()),
+            executor=executor,
+            workers=workers,
+            keep_models=keep_models,
+        ),
+        as_json=as_json,
+    )
+
+
+def run_comparison(config: CompareConfig, *, as_json: bool) -> None:
+    """Compare, write everything and show it; exit code 1 if some runs failed."""
+    from calmix.experiments.comparison import compare as compare_runs
+
+    results = compare_runs(config)
+    show_comparison(results, config.directory, as_json=as_json)
+    if results.failures:
+        raise typer.Exit(1)
+
+
+def show_comparison(results: Results, directory: Path, *, as_json: bool) -> None:
+    """Write the summary and the report, and print the headline."""
+    from calmix.experiments.comparison import report_data
+    from calmix.report.comparison import write_comparison_report
+    from calmix.report.comparison_tables import write_markdown_summary
+
+    directory.mkdir(parents=True, exist_ok=True)
+    data = report_data(results, directory)
+    write_markdown_summary(data, directory / "summary.md")
+    write_comparison_report(data, directory / "report.html")
+    _describe_chosen_run(data)
+    if as_json:
+        print_json(data)
+    else:
+        _print(data, directory)
+
+
+def _describe_chosen_run(data: dict[str, Any]) -> None:
+    """The recommended model gets what `calmix train` gives it: a model card and a report of its own."""
+    from calmix.report.model_card import write_model_card
+    from calmix.report.run_report import write_run_report
+    from calmix.run import Run
+
+    if data["recommendation"]["model"]:
+        run = Run(Path(data["recommendation"]["model"]).parent)
+        write_model_card(run)
+        write_run_report(run)
+
+
+def _print(data: dict[str, Any], directory: Path) -> None:
+    from rich.console import Console
+
+    from calmix.report.comparison_tables import HEADLINE_METRICS, summary_tables
+
+    console = Console()
+    for table in summary_tables(data, HEADLINE_METRICS):
+        console.print(table.to_rich())
+    recommendation = data["recommendation"]
+    console.print(recommendation["sentence"], highlight=False, markup=False)
+    console.print(recommendation["choice"], highlight=False, markup=False)
+    for failure in data["failures"]:
+        text = f"failed: {failure['arm']}, seed {failure['seed']}: {failure['reason']}"
+        console.print(text, highlight=False, markup=False)
+    for name, path in (("model", recommendation["model"]), ("report", directory / "report.html")):
+        if path:  # not wrapped: it is there to be copied
+            console.print(f"{name + ':':8}{path}", soft_wrap=True, highlight=False, markup=False)

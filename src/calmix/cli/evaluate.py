@@ -1,0 +1,3 @@
+"""`calmix evaluate`"""
+def evaluate() -> None:
+    """x"""

@@ -1,0 +1,81 @@
+"""Options that all verbs share: `--config` and `--json`."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from calmix.user_error import UserError
+
+EXTRAS = "calmix.config.extras"
+# Keys of a configuration file that are tables, and so have no option of their own.
+TABLES = ("trainer", "method_options")
+
+
+def load_config(context: typer.Context, file: Path | None) -> Path | None:
+    """Values of a YAML file become the defaults of the options; options on the command line win."""
+    if file is None:
+        return None
+    if not file.is_file():
+        raise UserError("no such configuration file", file=file)
+    try:
+        content = yaml.safe_load(file.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"not valid YAML ({' '.join(str(error).split())})", file=file) from error
+    if not isinstance(content, dict):
+        raise UserError("a configuration file holds 'option: value' lines", file=file)
+    values = {str(key).replace("-", "_"): value for key, value in content.items() if value is not None}
+    known = {str(parameter.name) for parameter in context.command.params} - {"config", "as_json"}
+    for key in values:
+        if key not in known | set(TABLES):
+            near = difflib.get_close_matches(key, [*known, *TABLES], n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
+            raise UserError(f"unknown key {key!r}", file=file, remedy=remedy)
+    tables = {name: values.pop(name) for name in TABLES if name in values}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise UserError(f"{name!r} must be a table of names and values", file=file)
+    context.meta[EXTRAS] = tables
+    context.default_map = {**(context.default_map or {}), **values}
+    return file
+
+
+def config_tables(context: typer.Context) -> dict[str, dict[str, Any]]:
+    """The tables of the configuration file: `trainer` and `method_options`."""
+    return dict(context.meta.get(EXTRAS, {}))
+
+
+def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, Any]:
+    """`name=value` pairs, the value read as YAML.
+
+    >>> parse_assignments(["alpha=0.4", "layers=[0, 3]"], "--method-option")
+    {'alpha': 0.4, 'layers': [0, 3]}
+    """
+    parsed = {}
+    for assignment in assignments or []:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {assignment!r}", remedy=f"write {option} NAME=VALUE")
+        parsed[name.strip().replace("-", "_")] = yaml.safe_load(value)
+    return parsed
+
+
+def print_json(content: Any) -> None:
+    """One JSON object on standard output, and nothing else."""
+    print(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", callback=load_config, is_eager=True, help="A YAML file with any of these options."
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as one JSON object on standard output.")
+]

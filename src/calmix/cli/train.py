@@ -1,0 +1,111 @@
+"""`calmix train`: from labelled files to a calibrated classifier."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from calmix.cli import training_options as options
+from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.training_options import OUTPUT, TRAINING, training_values
+from calmix.run import Run
+from calmix.user_error import UserError
+
+
+def train(
+    context: typer.Context,
+    train: options.Train = None,
+    validation: options.Validation = None,
+    test: options.Test = None,
+    text_column: options.TextColumn = None,
+    pair_column: options.PairColumn = None,
+    choices_column: options.ChoicesColumn = None,
+    label_column: options.LabelColumn = None,
+    id_column: options.IdColumn = None,
+    model: options.Model = "default",
+    method: Annotated[str, typer.Option(help="See 'calmix methods'.", rich_help_panel=TRAINING)] = "plain",
+    alpha: options.Alpha = None,
+    label_smoothing: options.LabelSmoothing = 0.0,
+    method_option: options.MethodOption = None,
+    epochs: options.Epochs = 3,
+    batch_size: options.BatchSize = 16,
+    learning_rate: options.LearningRate = 2e-5,
+    max_length: options.MaxLength = 256,
+    freeze_embeddings: options.FreezeEmbeddings = False,
+    dynamics: options.Dynamics = "training",
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    output: Annotated[
+        str | None, typer.Option(help="The run directory to make.", rich_help_panel=OUTPUT)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was cut off.", rich_help_panel=OUTPUT)
+    ] = False,
+    checkpoint_steps: options.CheckpointSteps = None,
+    checkpoint_minutes: options.CheckpointMinutes = 5.0,
+    bins: options.Bins = 15,
+    edges: options.Edges = "right",
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a classifier and calibrate it.
+
+    Example: calmix train --train reviews.csv --test test.csv --test books=books.csv --output run
+    """
+    run_training(training_values(context, without={"resume"}), resume=resume, as_json=as_json)
+
+
+def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> None:
+    if not options["output"]:
+        raise UserError("no output directory", remedy="give --output DIRECTORY")
+    options = _with_saved_config(options) if resume and not options["train"] else options
+    if not options["train"]:
+        raise UserError("no training data", remedy="give --train FILE")
+
+    from calmix.report.model_card import write_model_card
+    from calmix.report.run_report import write_run_report
+    from calmix.training.configuration import TrainConfig
+    from calmix.training.recipe import train as train_run
+
+    run = train_run(TrainConfig.from_dict(options), resume=resume)
+    if not _is_first_process():
+        return
+    write_model_card(run)
+    write_run_report(run)
+    if as_json:
+        print_json({"run": str(run.path), **run.metrics()})
+    else:
+        show_run(run)
+
+
+def show_run(run: Run) -> None:
+    """The headline metrics, what the data checks found, and where everything is."""
+    from rich.console import Console
+
+    from calmix.report.tables import HEADLINE_KEYS, metrics_table
+
+    metrics = run.metrics()
+    console = Console()
+    console.print(metrics_table(metrics, HEADLINE_KEYS).to_rich())
+    for check in metrics["data_checks"]:
+        console.print(f"{check['severity']}: {check['split']}: {check['message']}", markup=False)
+    console.print(f"temperature {metrics['temperature']:.3f}, folded into the saved model", highlight=False)
+    # Paths are not wrapped: they are there to be copied.
+    console.print(f"model:  {run.model}", soft_wrap=True, highlight=False)
+    console.print(f"report: {run.report_file}", soft_wrap=True, highlight=False)
+
+
+def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:
+    """`calmix train --resume --output RUN` needs nothing more: the run knows its own options."""
+    run = Run(Path(options["output"]))
+    if not run.config_file.is_file():
+        raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
+    return {**run.config(), "output": options["output"]}
+
+
+def _is_first_process() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0

@@ -1,0 +1,86 @@
+"""The options that every verb which trains has: data, training, and how the run is kept and measured."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from calmix.cli.options import config_tables, parse_assignments
+
+# The groups under which `--help` lists the options.
+DATA, TRAINING, OUTPUT = "Data", "Training", "Run"
+
+Train = Annotated[
+    str | None,
+    typer.Option(help="Training file, directory of splits or hub dataset.", rich_help_panel=DATA),
+]
+Validation = Annotated[
+    str | None,
+    typer.Option(help="Validation file; a tenth of training if left out.", rich_help_panel=DATA),
+]
+Test = Annotated[
+    list[str] | None,
+    typer.Option(help="[NAME=]FILE, any number of times; the first is in-domain.", rich_help_panel=DATA),
+]
+TextColumn = Annotated[str | None, typer.Option(help="Default: text.", rich_help_panel=DATA)]
+PairColumn = Annotated[str | None, typer.Option(help="Default: text_pair.", rich_help_panel=DATA)]
+ChoicesColumn = Annotated[str | None, typer.Option(help="Default: choices.", rich_help_panel=DATA)]
+LabelColumn = Annotated[str | None, typer.Option(help="Default: label.", rich_help_panel=DATA)]
+IdColumn = Annotated[str | None, typer.Option(help="Default: rows are numbered.", rich_help_panel=DATA)]
+
+Model = Annotated[
+    str, typer.Option(help="'default', a checkpoint directory or a hub name.", rich_help_panel=TRAINING)
+]
+Alpha = Annotated[
+    float | None, typer.Option(help="Mixing ratios are drawn from Beta(α, α).", rich_help_panel=TRAINING)
+]
+LabelSmoothing = Annotated[
+    float, typer.Option(help="ε off the true class, ε/(C-1) to each other.", rich_help_panel=TRAINING)
+]
+MethodOption = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE, an option of the method.", rich_help_panel=TRAINING)
+]
+Epochs = Annotated[int, typer.Option(help="Passes over the training rows.", rich_help_panel=TRAINING)]
+BatchSize = Annotated[int, typer.Option(help="Rows per device.", rich_help_panel=TRAINING)]
+LearningRate = Annotated[float, typer.Option(help="Decays to 0 in a line.", rich_help_panel=TRAINING)]
+MaxLength = Annotated[
+    int, typer.Option(help="Longer texts are cut to this many tokens.", rich_help_panel=TRAINING)
+]
+FreezeEmbeddings = Annotated[
+    bool, typer.Option(help="Do not train the word embeddings: faster.", rich_help_panel=TRAINING)
+]
+Dynamics = Annotated[
+    str,
+    typer.Option(help="Record rows during 'training', at 'epoch_end', or 'off'.", rich_help_panel=TRAINING),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=TRAINING)]
+Threads = Annotated[
+    int | None, typer.Option(help="CPU threads; all cores if left out.", rich_help_panel=TRAINING)
+]
+
+CheckpointSteps = Annotated[
+    int | None, typer.Option(help="Steps between checkpoints.", rich_help_panel=OUTPUT)
+]
+CheckpointMinutes = Annotated[
+    float, typer.Option(help="Minutes between checkpoints.", rich_help_panel=OUTPUT)
+]
+Bins = Annotated[int, typer.Option(help="Bins of the calibration errors.", rich_help_panel=OUTPUT)]
+Edges = Annotated[str, typer.Option(help="Bins closed on the 'right' or 'left'.", rich_help_panel=OUTPUT)]
+
+
+def training_values(context: typer.Context, *, without: set[str]) -> dict[str, Any]:
+    """The values of `TrainConfig` that a command line and its configuration file give.
+
+    `without`: parameters of the verb that are none of training's.
+    """
+    own = without | {"config", "as_json", "alpha", "method_option"}
+    values = {name: value for name, value in context.params.items() if name not in own}
+    tables = config_tables(context)
+    options = {
+        **tables.get("method_options", {}),
+        **parse_assignments(context.params["method_option"], "--method-option"),
+    }
+    if context.params["alpha"] is not None:
+        options["alpha"] = context.params["alpha"]
+    return values | {"method_options": options, "trainer": tables.get("trainer", {})}

@@ -1,0 +1,161 @@
+"""Which rows go into which batch: the order of an epoch, and the keys that rows carry through a batch.
+
+The order is a pure function of (seed, epoch). It does not depend on the number of processes or of
+accumulation steps: process r of w takes batches r, r + w, r + 2w, ..., which is what one process with w
+accumulation steps takes in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calmix.randomness import stream
+
+BUCKET_BATCHES = 50
+"""Rows are sorted by length inside windows of this many batches: near-uniform lengths, still random."""
+
+
+class RowKey(NamedTuple):
+    """How a sampler asks for a row, and what the row must know about its place in the epoch."""
+
+    position: int
+    batch: int
+    is_padding: bool = False
+    """A repeated row that only fills up the last batches of several processes: trained with weight 0."""
+
+
+class RowDataset(Protocol):
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> dict[str, Any]: ...
+
+
+def epoch_batches(
+    rows: int, batch_size: int, *, seed: int, epoch: int, lengths: NDArray[np.int64] | None = None
+) -> list[NDArray[np.int64]]:
+    """Every row once, in batches of rows of similar length, in random order; a short batch comes last.
+
+    >>> batches = epoch_batches(5, 2, seed=0, epoch=0)
+    >>> [len(batch) for batch in batches], sorted(int(i) for batch in batches for i in batch)
+    ([2, 2, 1], [0, 1, 2, 3, 4])
+    """
+    generator = stream(seed, "order", epoch)
+    order = generator.permutation(rows)
+    if lengths is not None:
+        window = BUCKET_BATCHES * batch_size
+        order = np.concatenate(
+            [
+                part[np.argsort(-lengths[part], kind="stable")]
+                for part in (order[start : start + window] for start in range(0, rows, window))
+            ]
+        )
+    batches = [order[start : start + batch_size] for start in range(0, rows, batch_size)]
+    whole = rows // batch_size
+    shuffled = [batches[i] for i in generator.permutation(whole)]
+    return shuffled + batches[whole:]
+
+
+@dataclass
+class EpochBatchSampler:
+    """A batch sampler whose epoch is set from outside and whose batches depend on (seed, epoch) alone.
+
+    With several processes every batch must be full and their number divisible: repeated rows, marked as
+    padding, fill them up. They are trained with weight 0 and never recorded.
+    """
+
+    rows: int
+    batch_size: int
+    seed: int
+    lengths: NDArray[np.int64] | None = None
+    processes: int = 1
+    drop_last: bool = False
+    epoch: int = field(default=0, init=False)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        batches = self.rows // self.batch_size if self.drop_last else -(-self.rows // self.batch_size)
+        if self.processes > 1:
+            whole = batches // self.processes
+            batches = (whole if self.drop_last else -(-batches // self.processes)) * self.processes
+        return batches
+
+    def __iter__(self) -> Iterator[list[RowKey]]:
+        batches = epoch_batches(
+            self.rows, self.batch_size, seed=self.seed, epoch=self.epoch, lengths=self.lengths
+        )
+        filler = int(batches[0][0])
+        for number in range(len(self)):
+            positions = batches[number] if number < len(batches) else ()
+            keys = [RowKey(int(position), number) for position in positions]
+            if self.processes > 1:
+                keys += [RowKey(filler, number, is_padding=True)] * (self.batch_size - len(keys))
+            yield keys
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Any map-style dataset, asked with `RowKey`s; each row comes with its key."""
+
+    rows: RowDataset
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: RowKey) -> tuple[RowKey, dict[str, Any]]:
+        return key, self.rows[key.position]
+
+
+@dataclass(frozen=True)
+class BatchKeys:
+    """Where the rows of a batch come from.
+
+    Plain arrays, not tensors: they stay on the CPU, where they are used, without a copy from the device.
+    """
+
+    positions: NDArray[np.int64]
+    number: int
+    real: int
+    """The first `real` rows count; what follows is padding."""
+
+    NAME: ClassVar[str] = "row_keys"
+    """Under this name the keys travel in a batch."""
+
+
+@dataclass(frozen=True)
+class KeyedCollator:
+    """Any collator, plus the `BatchKeys` of the rows."""
+
+    collator: Callable[[list[dict[str, Any]]], Mapping[str, Any]]
+    accepted: frozenset[str] | None = None
+    """The names of features to keep; None keeps all."""
+
+    def __call__(self, keyed: Sequence[tuple[RowKey, dict[str, Any]]]) -> dict[str, Any]:
+        keys = [key for key, _ in keyed]
+        features = [
+            {name: value for name, value in row.items() if self.accepted is None or name in self.accepted}
+            for _, row in keyed
+        ]
+        batch_keys = BatchKeys(
+            positions=np.array([key.position for key in keys], dtype=np.int64),
+            number=keys[0].batch,
+            real=sum(not key.is_padding for key in keys),
+        )
+        return {**self.collator(features), BatchKeys.NAME: batch_keys}
+
+
+def row_lengths(rows: RowDataset) -> NDArray[np.int64] | None:
+    """Token counts of a dataset's rows, where it can tell them without being read row by row."""
+    lengths = getattr(rows, "lengths", None)
+    if lengths is not None:
+        return np.asarray(lengths, dtype=np.int64)
+    column_names = getattr(rows, "column_names", None)
+    if isinstance(column_names, list) and "input_ids" in column_names:
+        column = rows["input_ids"]  # type: ignore[index]
+        return np.fromiter((len(ids) for ids in column), dtype=np.int64, count=len(rows))
+    return None

@@ -1,0 +1,201 @@
+"""What is suspicious about the data of a run, found before training.
+
+Nothing here stops a run: every function gives findings to print. Two inputs are the same if they agree
+but for case and blanks; the choices of a question may stand in any order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calmix.data.rows import Rows
+from calmix.data.splits import Splits
+from calmix.data.table import shorten
+
+SMALL_VALIDATION = 200
+RARE_CLASS = 5
+MUCH_TRUNCATED = 0.1
+
+Severity = Literal["note", "warning"]
+InputKey = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line about a split. `rows` are the ids of the rows it is about, `count` how many there are."""
+
+    severity: Severity
+    split: str
+    message: str
+    count: int
+    rows: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.split}: {self.message}"
+
+
+def check_splits(splits: Splits) -> list[Finding]:
+    """All findings about the rows of a run; truncation is known only after tokenising."""
+    others: Mapping[str, Rows] = {"validation": splits.validation, **splits.tests}
+    keys = input_keys(splits.train)
+    return [
+        *rare_classes(splits.train),
+        *conflicting_duplicates(splits.train, keys=keys),
+        *exact_duplicates(splits.train, keys=keys),
+        *small_validation(splits.validation),
+        *(
+            finding
+            for name, rows in others.items()
+            for finding in shared_with_training(splits.train, rows, name, train_keys=keys)
+        ),
+    ]
+
+
+def input_keys(rows: Rows) -> list[InputKey]:
+    """What makes two rows the same input.
+
+    >>> one = Rows.from_columns(["a"], ["Good  film"], source="a.csv")
+    >>> input_keys(one)
+    [('good film',)]
+    """
+    texts = [fold(text) for text in rows.texts()]
+    if rows.task == "pair":
+        return list(zip(texts, map(fold, rows.pairs()), strict=True))
+    if rows.task == "choice":
+        return [
+            (text, *sorted(map(fold, choices))) for text, choices in zip(texts, rows.choices(), strict=True)
+        ]
+    return [(text,) for text in texts]
+
+
+def fold(text: str) -> str:
+    """A text without its case and with single blanks.
+
+    >>> fold(" A  Film\\n")
+    'a film'
+    """
+    return " ".join(text.casefold().split())
+
+
+def shared_with_training(
+    train: Rows, other: Rows, split: str, *, train_keys: Sequence[InputKey] | None = None
+) -> list[Finding]:
+    """Rows whose input also stands in training: a result on them says nothing about new data."""
+    seen = set(input_keys(train) if train_keys is None else train_keys)
+    shared = [position for position, key in enumerate(input_keys(other)) if key in seen]
+    if not shared:
+        return []
+    message = f"{_share(len(shared), len(other))} also stand in training (case and blanks aside)"
+    return [Finding("warning", split, message, len(shared), _ids(other, shared))]
+
+
+def conflicting_duplicates(
+    train: Rows, split: str = "train", *, keys: Sequence[InputKey] | None = None
+) -> list[Finding]:
+    """Rows with one input and different labels: at least one of them is wrong, or the task is ambiguous."""
+    answers = _answers(train)
+    conflicting = [
+        position
+        for positions in _repeated(input_keys(train) if keys is None else keys)
+        if len({answers[position] for position in positions}) > 1
+        for position in positions
+    ]
+    if not conflicting:
+        return []
+    message = f"{_share(len(conflicting), len(train))} have the input of another row but a different label"
+    return [Finding("warning", split, message, len(conflicting), _ids(train, conflicting))]
+
+
+def exact_duplicates(
+    train: Rows, split: str = "train", *, keys: Sequence[InputKey] | None = None
+) -> list[Finding]:
+    """Rows that repeat the input and the label of an earlier row; the first of them is not counted."""
+    answers = _answers(train)
+    repeats = []
+    for positions in _repeated(input_keys(train) if keys is None else keys):
+        seen: set[str] = set()
+        for position in positions:
+            if answers[position] in seen:
+                repeats.append(position)
+            seen.add(answers[position])
+    if not repeats:
+        return []
+    message = f"{_share(len(repeats), len(train))} repeat an earlier row"
+    return [Finding("note", split, message, len(repeats), _ids(train, repeats))]
+
+
+def small_validation(validation: Rows, split: str = "validation") -> list[Finding]:
+    """A validation set too small to choose an epoch and fit a temperature on."""
+    if len(validation) >= SMALL_VALIDATION:
+        return []
+    message = (
+        f"only {len(validation)} rows; below {SMALL_VALIDATION} the temperature and the choice of the epoch "
+        "are unsure"
+    )
+    return [Finding("warning", split, message, len(validation))]
+
+
+def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
+    """Classes with too few rows to be learnt. A choice has no class of its own, only a place."""
+    if train.task == "choice":
+        return []
+    counts = train.label_counts
+    rare = np.flatnonzero(counts < RARE_CLASS)
+    if not rare.size:
+        return []
+    listed = ", ".join(f"{shorten(train.label_names[index])} ({counts[index]})" for index in rare[:10])
+    more = f" and {rare.size - 10} more" if rare.size > 10 else ""
+    message = f"fewer than {RARE_CLASS} rows of: {listed}{more}"
+    positions = np.flatnonzero(np.isin(train.labels, rare)).tolist()
+    return [Finding("warning", split, message, int(rare.size), _ids(train, positions))]
+
+
+def truncated_share(
+    truncated: ArrayLike, max_length: int, split: str = "train", row_ids: Sequence[str] = ()
+) -> Finding:
+    """How many rows lose their end; `truncated` says it for every row.
+
+    >>> print(truncated_share([True, False, False, False], 128))
+    warning: train: 1 of 4 rows (25.0 %) are longer than 128 tokens and lose their end
+    """
+    cut = np.flatnonzero(np.asarray(truncated, dtype=bool))
+    total = int(np.size(truncated))
+    severity: Severity = "warning" if cut.size > MUCH_TRUNCATED * total else "note"
+    message = f"{_share(int(cut.size), total)} are longer than {max_length} tokens and lose their end"
+    rows = tuple(str(row_ids[position]) for position in cut.tolist()) if len(row_ids) else ()
+    return Finding(severity, split, message, int(cut.size), rows)
+
+
+def _answers(rows: Rows) -> list[str]:
+    """What the label of a row says: its class, or the text of the right choice."""
+    labels = rows.labels.tolist()
+    if rows.task == "choice":
+        return [fold(choices[label]) for choices, label in zip(rows.choices(), labels, strict=True)]
+    return [rows.label_names[label] for label in labels]
+
+
+def _repeated(keys: Sequence[InputKey]) -> list[list[int]]:
+    """The positions of every key that occurs more than once."""
+    positions: defaultdict[InputKey, list[int]] = defaultdict(list)
+    for position, key in enumerate(keys):
+        positions[key].append(position)
+    return [group for group in positions.values() if len(group) > 1]
+
+
+def _ids(rows: Rows, positions: Sequence[int]) -> tuple[str, ...]:
+    row_ids = rows.row_ids
+    return tuple(str(row_ids[position]) for position in sorted(positions))
+
+
+def _share(count: int, total: int) -> str:
+    """
+    >>> _share(3, 200)
+    '3 of 200 rows (1.5 %)'
+    """
+    return f"{count} of {total} rows ({100 * count / max(total, 1):.1f} %)"

@@ -1,0 +1,193 @@
+"""Which columns of a table are what, and the input columns with every value checked.
+
+A table is one of three tasks: `single` (a text), `pair` (a text and a second one) or `choice` (a text
+and a list of answers of which one is right).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from calmix.data.table import Table, shorten
+from calmix.user_error import UserError
+
+Task = Literal["single", "pair", "choice"]
+
+TASK_NAMES: dict[Task, str] = {"single": "single texts", "pair": "text pairs", "choice": "multiple choice"}
+PAIR_COLUMN = "text_pair"
+CHOICES_COLUMN = "choices"
+CHOICES_REMEDY = 'write a list of strings, such as ["yes", "no"]'
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The names of the columns, as the column options give them.
+
+    `pair` and `choices` of None mean: `text_pair` or `choices` if the file has such a column. `id` of
+    None means that rows are numbered.
+
+    >>> ColumnNames(text="sentence", label="sentence")
+    Traceback (most recent call last):
+    calmix.user_error.UserError: --text-column and --label-column both name 'sentence'
+    """
+
+    text: str = "text"
+    pair: str | None = None
+    choices: str | None = None
+    label: str = "label"
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pair is not None and self.choices is not None:
+            raise UserError(
+                "--pair-column and --choices-column exclude each other", remedy="give one of them"
+            )
+        owner: dict[str, str] = {}
+        for field in fields(self):
+            name = getattr(self, field.name)
+            option = option_name(field.name)
+            if name is None:
+                continue
+            if not name:
+                raise UserError(f"{option} is empty", remedy="give the name of a column")
+            if name in owner:
+                raise UserError(f"{owner[name]} and {option} both name {name!r}")
+            owner[name] = option
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
+        choices: str | None = None,
+        label: str | None = None,
+        id: str | None = None,
+    ) -> ColumnNames:
+        """From options of which those not given are None.
+
+        >>> ColumnNames.from_options(label="stars").label, ColumnNames.from_options().label
+        ('stars', 'label')
+        """
+        given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id}
+        return cls(**{field: name for field, name in given.items() if name is not None})
+
+
+def option_name(field: str) -> str:
+    """The command-line option that sets a field of `ColumnNames`.
+
+    >>> option_name("pair")
+    '--pair-column'
+    """
+    return f"--{field}-column"
+
+
+def find_task(table: Table, columns: ColumnNames, expected: Task | None = None) -> Task:
+    """The task that the columns of a table make; an error if it is not the expected one."""
+    task = _task_of_columns(table, columns)
+    if expected is None or task == expected:
+        return task
+    if expected == "pair":
+        raise table.missing_column(columns.pair or PAIR_COLUMN, option_name("pair"))
+    if expected == "choice":
+        raise table.missing_column(columns.choices or CHOICES_COLUMN, option_name("choices"))
+    raise UserError(
+        f"{TASK_NAMES[task]} where {TASK_NAMES[expected]} are expected, as in training",
+        file=table.source,
+        remedy=f"remove or rename the column {PAIR_COLUMN if task == 'pair' else CHOICES_COLUMN!r}",
+    )
+
+
+def _task_of_columns(table: Table, columns: ColumnNames) -> Task:
+    if columns.pair is not None:
+        return "pair"
+    if columns.choices is not None:
+        return "choice"
+    has_pair, has_choices = PAIR_COLUMN in table.names, CHOICES_COLUMN in table.names
+    if has_pair and has_choices:
+        raise UserError(
+            f"both a column {PAIR_COLUMN!r} and a column {CHOICES_COLUMN!r}",
+            file=table.source,
+            remedy="say which counts with --pair-column or --choices-column",
+        )
+    return "pair" if has_pair else "choice" if has_choices else "single"
+
+
+def read_texts(table: Table, column: str, option: str) -> list[str]:
+    """A column of texts, none of them empty."""
+    values = table.column(column, option)
+    for row, value in enumerate(values, start=1):
+        _check_text(table, value, row, column, "text")
+    return list(values)
+
+
+def read_choices(table: Table, column: str) -> list[list[str]]:
+    """A column of lists of texts, all equally long; in csv and tsv each is a JSON list in its cell."""
+    lists: list[list[str]] = []
+    for row, value in enumerate(table.column(column, option_name("choices")), start=1):
+        choices = _parse_list(table, value, row, column)
+        for choice in choices:
+            _check_text(table, choice, row, column, "choice")
+        if len(choices) < 2:
+            raise table.error("fewer than 2 choices", row, column, CHOICES_REMEDY)
+        if lists and len(choices) != len(lists[0]):
+            raise table.error(
+                f"{len(choices)} choices where row 1 has {len(lists[0])}",
+                row,
+                column,
+                "every row needs the same number of choices",
+            )
+        lists.append(choices)
+    return lists
+
+
+def _parse_list(table: Table, value: Any, row: int, column: str) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            raise table.error(f"not a list: {shorten(value)!r}", row, column, CHOICES_REMEDY) from None
+    if not isinstance(value, list):
+        problem = "no choices" if value is None else f"not a list: {shorten(str(value))}"
+        raise table.error(problem, row, column, CHOICES_REMEDY)
+    return value
+
+
+def _check_text(table: Table, value: Any, row: int, column: str, noun: str) -> None:
+    if not isinstance(value, str):
+        if value is None:
+            raise table.error(f"empty {noun}", row, column, "remove the row or fill it in")
+        raise table.error(f"not a {noun}: {shorten(str(value))}", row, column, "put it in quotes")
+    if not value.strip():
+        raise table.error(f"empty {noun}", row, column, "remove the row or fill it in")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # JSON can spell half a surrogate pair, which is no character.
+            raise table.error(f"a broken character in the {noun}", row, column, "save it as UTF-8") from None
+
+
+def read_ids(table: Table, columns: ColumnNames, split: str) -> list[str]:
+    """The id column, every id once, or `split-n` with n the row in the file."""
+    if columns.id is None:
+        return [f"{split}-{row}" for row in range(1, table.row_count + 1)]
+    first_row: dict[str, int] = {}
+    for row, value in enumerate(table.column(columns.id, option_name("id")), start=1):
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            problem = "empty id" if value is None else f"not an id: {shorten(str(value))}"
+            raise table.error(problem, row, columns.id, "use texts or whole numbers")
+        row_id = str(value).strip()
+        if not row_id:
+            raise table.error("empty id", row, columns.id)
+        if row_id in first_row:
+            raise table.error(
+                f"the id {shorten(row_id)!r} already stands in row {first_row[row_id]}",
+                row,
+                columns.id,
+                "every row needs an id of its own",
+            )
+        first_row[row_id] = row
+    return list(first_row)

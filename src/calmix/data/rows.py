@@ -1,0 +1,177 @@
+"""Rows: a split in memory, an Arrow table whose rows keep their ids through every selection.
+
+row_id     string         split-n, or the id column
+text       string
+text_pair  string         text pairs only
+choices    list<string>   multiple choice only
+label      int64          index into `label_names`; absent in unlabelled input
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from calmix.data.columns import Task
+
+COLUMN_TYPES = {
+    "row_id": pa.string(),
+    "text": pa.string(),
+    "text_pair": pa.string(),
+    "choices": pa.list_(pa.string()),
+    "label": pa.int64(),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A split: inputs, ids and, unless it is to be predicted, labels.
+
+    >>> rows = Rows.from_columns(["a", "b"], ["good", "bad"], labels=[1, 0], label_names=("neg", "pos"))
+    >>> rows.task, len(rows), rows.labels.tolist(), rows.select([1]).row_ids.tolist()
+    ('single', 2, [1, 0], ['b'])
+    """
+
+    table: pa.Table
+    label_names: tuple[str, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        names = self.table.column_names
+        expected = [name for name in COLUMN_TYPES if name in names]
+        if names != expected or names[:2] != ["row_id", "text"]:
+            raise ValueError(f"columns {names}: expected row_id, text [, text_pair | choices] [, label]")
+        if "text_pair" in names and "choices" in names:
+            raise ValueError("rows have either text_pair or choices, not both")
+        for name in names:
+            column = self.table.column(name)
+            if column.type != COLUMN_TYPES[name] or column.null_count:
+                raise ValueError(f"column {name}: expected {COLUMN_TYPES[name]} without nulls")
+        if (
+            self.is_labelled
+            and len(self)
+            and not 0 <= self.labels.min() <= self.labels.max() < self.class_count
+        ):
+            raise ValueError(f"labels outside 0..{self.class_count - 1}")
+
+    @classmethod
+    def from_columns(
+        cls,
+        row_ids: Sequence[str],
+        texts: Sequence[str],
+        *,
+        pairs: Sequence[str] | None = None,
+        choices: Sequence[Sequence[str]] | None = None,
+        labels: ArrayLike | None = None,
+        label_names: Sequence[str] = (),
+        source: str = "memory",
+    ) -> Rows:
+        """Rows from plain sequences of equal length."""
+        given: dict[str, Any] = {
+            "row_id": list(row_ids),
+            "text": list(texts),
+            "text_pair": pairs,
+            "choices": choices,
+            "label": None if labels is None else np.asarray(labels, dtype=np.int64),
+        }
+        columns = {
+            name: pa.array(values, COLUMN_TYPES[name]) for name, values in given.items() if values is not None
+        }
+        return cls(pa.table(columns), tuple(label_names), source)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        return f"Rows({len(self)} rows, {self.task}, {self.class_count} classes, {self.source!r})"
+
+    @property
+    def task(self) -> Task:
+        names = self.table.column_names
+        return "pair" if "text_pair" in names else "choice" if "choices" in names else "single"
+
+    @property
+    def is_labelled(self) -> bool:
+        return "label" in self.table.column_names
+
+    @property
+    def class_count(self) -> int:
+        return len(self.label_names)
+
+    @property
+    def row_ids(self) -> NDArray[np.str_]:
+        return np.array(self.table.column("row_id").to_pylist(), dtype=np.str_)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class index of every row."""
+        if not self.is_labelled:
+            raise ValueError(f"{self.source}: these rows have no labels")
+        return np.asarray(self.table.column("label").to_numpy(), dtype=np.int64)
+
+    @property
+    def label_counts(self) -> NDArray[np.int64]:
+        """How many rows each class has."""
+        return np.bincount(self.labels, minlength=self.class_count).astype(np.int64)
+
+    def texts(self) -> list[str]:
+        return list(self.table.column("text").to_pylist())
+
+    def pairs(self) -> list[str]:
+        return list(self.table.column("text_pair").to_pylist())
+
+    def choices(self) -> list[list[str]]:
+        return list(self.table.column("choices").to_pylist())
+
+    def select(self, indices: ArrayLike) -> Rows:
+        """The rows at these positions, in this order, with their ids."""
+        positions = np.asarray(indices)
+        if positions.size == 0:
+            positions = positions.astype(np.int64)
+        if positions.dtype.kind not in "iu":
+            raise ValueError("select takes row positions; turn a mask into them with numpy.flatnonzero")
+        if positions.size and (positions.min() < 0 or positions.max() >= len(self)):
+            raise IndexError(f"row positions outside 0..{len(self) - 1}")
+        return replace(self, table=self.table.take(pa.array(positions, pa.int64())))
+
+    def with_labels(self, labels: ArrayLike) -> Rows:
+        """The same rows and ids under other labels."""
+        inputs = self.table.drop_columns("label") if self.is_labelled else self.table
+        column = pa.array(np.asarray(labels, dtype=np.int64))
+        return replace(self, table=inputs.append_column("label", column))
+
+    def without_labels(self) -> Rows:
+        return replace(self, table=self.table.drop_columns("label")) if self.is_labelled else self
+
+    def fingerprint(self) -> str:
+        """SHA-256 of ids, inputs, labels and label names, the same in every process and file format.
+
+        Every list goes in as its length, the lengths of its texts in UTF-8 and their bytes, so that no
+        two contents share a spelling.
+        """
+        digest = hashlib.sha256()
+        _add_texts(digest, self.label_names)
+        for name in self.table.column_names:
+            _add_texts(digest, [name])
+            column = self.table.column(name)
+            if name == "label":
+                digest.update(self.labels.astype("<i8").tobytes())
+            elif name == "choices":
+                lists = column.to_pylist()
+                digest.update(np.array([len(texts) for texts in lists], dtype="<i8").tobytes())
+                _add_texts(digest, [text for texts in lists for text in texts])
+            else:
+                _add_texts(digest, column.to_pylist())
+        return digest.hexdigest()
+
+
+def _add_texts(digest: hashlib._Hash, texts: Sequence[str]) -> None:
+    encoded = [text.encode() for text in texts]
+    digest.update(np.array([len(texts), *map(len, encoded)], dtype="<i8").tobytes())
+    digest.update(b"".join(encoded))

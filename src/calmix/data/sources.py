@@ -1,0 +1,68 @@
+"""Where a split is read from: a data file, a directory of splits, or a dataset on the hub."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from calmix.data.files import EXTENSIONS, data_extension, file_stem, read_table
+from calmix.data.hub import hub_splits, read_hub_table
+from calmix.data.table import Table
+from calmix.user_error import UserError
+
+# owner/name or name, and a configuration after a colon.
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
+
+
+def read_source(source: str | Path, split: str) -> Table:
+    """The table of a split. A plain file is itself whatever split is asked for."""
+    path = Path(source)
+    if path.is_dir():
+        file = find_split_file(path, split)
+        if file is None:
+            held = ", ".join(sorted(entry.name for entry in path.iterdir())[:10]) or "nothing"
+            raise UserError(
+                f"no {split} file in this directory; it holds: {held}",
+                file=path,
+                remedy=f"name it {split} with one of {' '.join(EXTENSIONS)}, each also .gz",
+            )
+        return read_table(file)
+    if is_hub_name(source):
+        return read_hub_table(str(source), split)
+    return read_table(source)
+
+
+def has_split(source: str | Path, split: str) -> bool:
+    """Whether a directory or hub dataset brings this split along; a plain file brings none."""
+    path = Path(source)
+    if path.is_dir():
+        return find_split_file(path, split) is not None
+    return is_hub_name(source) and split in hub_splits(str(source))
+
+
+def find_split_file(directory: Path, split: str) -> Path | None:
+    """The one data file of a directory that is named after the split."""
+    files = sorted(
+        entry
+        for entry in directory.iterdir()
+        if data_extension(entry) is not None and file_stem(entry) == split and entry.is_file()
+    )
+    if len(files) > 1:
+        listed = ", ".join(file.name for file in files)
+        raise UserError(f"several {split} files: {listed}", file=directory, remedy="keep one of them")
+    return files[0] if files else None
+
+
+def is_hub_name(source: str | Path) -> bool:
+    """Whether a source that is not on disk has the form of a hub name and not that of a file.
+
+    >>> is_hub_name("stanfordnlp/imdb"), is_hub_name("nyu-mll/glue:sst2")
+    (True, True)
+    >>> is_hub_name("reviews.csv"), is_hub_name("./reviews"), is_hub_name("data/old/reviews")
+    (False, False, False)
+    """
+    if isinstance(source, Path) or Path(source).exists():
+        return False
+    # ".txt" or ".xlsx" is a file of an unknown kind; ".0" in "squad-2.0" is part of a name.
+    has_extension = Path(source).suffix[1:].isalpha() or data_extension(source) is not None
+    return HUB_NAME.fullmatch(source) is not None and not has_extension

@@ -1,0 +1,48 @@
+"""A table of raw values: what a data file holds before anything is known about its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calmix.user_error import UserError
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of raw values. A column is read when it is asked for; rows are counted from 1."""
+
+    source: str
+    names: tuple[str, ...]
+    row_count: int
+    read_column: Callable[[str], Sequence[Any]]
+
+    def column(self, name: str, option: str) -> Sequence[Any]:
+        """The values of a column; `option` is the command-line option that would name another."""
+        if name not in self.names:
+            raise self.missing_column(name, option)
+        return self.read_column(name)
+
+    def missing_column(self, name: str, option: str) -> UserError:
+        existing = ", ".join(shorten(existing) for existing in self.names) or "none"
+        return UserError(
+            f"no column {name!r}; the columns are: {existing}",
+            file=self.source,
+            remedy=f"name the right one with {option}",
+        )
+
+    def error(self, problem: str, row: int, column: str, remedy: str | None = None) -> UserError:
+        """What is wrong with one value, and where it stands."""
+        return UserError(problem, file=self.source, row=row, column=column, remedy=remedy)
+
+
+def shorten(text: str, limit: int = 40) -> str:
+    """A value as it may stand in a message of one line.
+
+    >>> shorten("a name")
+    'a name'
+    >>> shorten("x" * 100, limit=8)
+    'xxxxx...'
+    """
+    return text if len(text) <= limit else text[: limit - 3] + "..."

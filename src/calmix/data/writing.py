@@ -1,0 +1,62 @@
+"""Write a table in the format that its file name asks for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from calmix.data.files import EXTENSIONS, data_extension
+from calmix.run import replacing
+from calmix.user_error import UserError
+
+
+def check_writable(path: Path) -> None:
+    """Before the work is done: a file name of a known format, in a place that can be written."""
+    if data_extension(path) is None:
+        raise UserError("unknown extension", file=path, remedy=f"use one of {', '.join(EXTENSIONS)}")
+    if path.is_dir():
+        raise UserError("the output is a directory", file=path, remedy="name a file")
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """csv, tsv, jsonl, json or parquet, each also gzipped; the file appears whole or not at all."""
+    check_writable(path)
+    extension = data_extension(path)
+    with replacing(path) as fresh:
+        content = _encode(table, str(extension))
+        fresh.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _encode(table: pa.Table, extension: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    if extension in (".csv", ".tsv"):
+        from pyarrow import csv
+
+        csv.write_csv(_flat(table), sink, csv.WriteOptions(delimiter="\t" if extension == ".tsv" else ","))
+    elif extension == ".parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(table, sink)
+    else:
+        records = table.to_pylist()
+        if extension == ".json":
+            return _json(records).encode()
+        return "".join(_json(record) + "\n" for record in records).encode()
+    return bytes(sink.getvalue())
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Lists as JSON: a csv cell holds one value."""
+    for index, column in enumerate(table.columns):
+        if pa.types.is_list(column.type):
+            text = pa.array([_json(value) for value in column.to_pylist()])
+            table = table.set_column(index, table.column_names[index], text)
+    return table
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

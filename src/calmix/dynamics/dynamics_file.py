@@ -1,0 +1,181 @@
+"""`dynamics.parquet`: one row per training row, what every epoch said about it, and where it lies on the map.
+
+    row_id               string
+    label                int64, the label it was trained with
+    gold_probability     list<double>, one per epoch, null where unseen
+    margin               list<double>
+    predicted_correctly  list<bool>
+    predicted_label      list<int32>
+    confidence, variability, aum    double, null where the row was never seen
+    correctness, forgetting         int64
+    region               string, the partition: easy, ambiguous or hard
+    easy, ambiguous, hard           bool, cartography's sets, which may overlap
+
+The regions are null for unseen rows, and for all rows where no two epochs were recorded. Class names stand
+in the schema's metadata under `calmix.class_names`. A data map file (`datamap.parquet`, `datamap.csv`)
+has `predicted_label` (the class predicted most often) and `epochs_seen` instead of the lists.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.regions import REGION_NAMES
+from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.run import replacing
+from calmix.user_error import UserError
+
+CLASS_NAMES_KEY = b"calmix.class_names"
+MAP_ONLY = ("predicted_label", "epochs_seen")  # the lists of `dynamics.parquet` say it for each epoch
+EPOCH_COLUMNS = ("gold_probability", "margin", "predicted_correctly")
+
+
+def write_dynamics(
+    path: str | Path, dynamics: TrainingDynamics, *, fraction: float = 1 / 3, stratify: bool = False
+) -> None:
+    """Write `dynamics.parquet`, data map and regions included."""
+    datamap = DataMap.from_dynamics(dynamics)
+    flat = datamap_table(datamap, fraction=fraction, stratify=stratify)
+    seen = dynamics.seen
+    lists = {
+        "gold_probability": _lists(dynamics.gold_probability, seen),
+        "margin": _lists(dynamics.margin, seen),
+        "predicted_correctly": _lists(dynamics.predicted_correctly, seen),
+    }
+    if dynamics.predicted_label is not None:
+        lists["predicted_label"] = _lists(dynamics.predicted_label.astype(np.int32), seen)
+    columns = {name: flat[name] for name in ("row_id", "label")} | lists
+    columns |= {name: flat[name] for name in flat.column_names if name not in (*columns, *MAP_ONLY)}
+    _write_parquet(path, pa.table(columns).replace_schema_metadata(flat.schema.metadata))
+
+
+def datamap_table(datamap: DataMap, *, fraction: float = 1 / 3, stratify: bool = False) -> pa.Table:
+    """The data map with its regions as one table, in the rows' order."""
+    columns: dict[str, Any] = {
+        "row_id": pa.array(datamap.row_ids.astype(np.str_), type=pa.string()),
+        "label": pa.array(datamap.labels, mask=datamap.labels < 0),
+    }
+    if datamap.predicted_label is not None:
+        columns["predicted_label"] = pa.array(datamap.predicted_label, mask=datamap.predicted_label < 0)
+    for name in ("confidence", "variability", "correctness", "forgetting", "aum"):
+        values = getattr(datamap, name)
+        unseen = np.isnan(values)
+        if name in ("correctness", "forgetting"):
+            values = np.where(unseen, 0, values).astype(np.int64)
+        columns[name] = pa.array(values, mask=unseen)
+    columns["epochs_seen"] = pa.array(datamap.epochs_seen)
+    columns |= _region_columns(datamap, fraction, stratify)
+    metadata = {CLASS_NAMES_KEY: json.dumps(list(datamap.class_names), ensure_ascii=False).encode()}
+    return pa.table(columns).replace_schema_metadata(metadata)
+
+
+def write_datamap(directory: str | Path, table: pa.Table) -> None:
+    """Write `datamap.parquet` and `datamap.csv`."""
+    _write_parquet(Path(directory) / "datamap.parquet", table)
+    with replacing(Path(directory) / "datamap.csv") as fresh:
+        pa.csv.write_csv(table, fresh)
+
+
+def read_dynamics_file(path: str | Path) -> TrainingDynamics:
+    """Read the epochs of `dynamics.parquet`; the map is computed from them again."""
+    table = read_table(path)
+    missing = [name for name in ("row_id", "label", *EPOCH_COLUMNS) if name not in table.column_names]
+    if missing:
+        known = ", ".join(table.column_names)
+        raise UserError(f"no column {missing[0]!r}", file=path, remedy=f"the columns are: {known}")
+    gold = _matrix(table, "gold_probability", path).astype(np.float64)
+    margin = _matrix(table, "margin", path).astype(np.float64)
+    if margin.shape != gold.shape or (np.isnan(margin) != np.isnan(gold)).any():
+        raise UserError("gold_probability and margin differ in their epochs", file=path)
+    correct = _matrix(table, "predicted_correctly", path, fill=False).astype(np.bool_)
+    predicted = None
+    if "predicted_label" in table.column_names:
+        predicted = _matrix(table, "predicted_label", path, fill=-1).astype(np.int32)
+    for name, matrix in (("predicted_correctly", correct), ("predicted_label", predicted)):
+        if matrix is not None and matrix.shape != gold.shape:
+            raise UserError("another number of epochs than gold_probability", file=path, column=name)
+    labels = table["label"].fill_null(-1).to_numpy().astype(np.int64)
+    return TrainingDynamics(
+        row_ids(table, path), labels, gold, margin, correct, predicted, class_names(table, path)
+    )
+
+
+def read_table(path: str | Path) -> pa.Table:
+    try:
+        return pa.parquet.read_table(path)
+    except FileNotFoundError:
+        raise UserError("no such file", file=path) from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"not a parquet file ({error})", file=path) from None
+
+
+def row_ids(table: pa.Table, path: str | Path) -> npt.NDArray[np.str_]:
+    """The `row_id` column: present, unique, of any type that has a text form."""
+    column = table["row_id"]
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
+        raise UserError("no row id", file=path, row=row, column="row_id")
+    ids: npt.NDArray[np.str_] = np.asarray(column.cast(pa.string()).to_numpy(), dtype=np.str_)
+    values, counts = np.unique(ids, return_counts=True)
+    if len(values) != len(ids):
+        twice = values[counts > 1][0].item()
+        raise UserError(f"row id {twice!r} stands twice", file=path, column="row_id")
+    return ids
+
+
+def class_names(table: pa.Table, path: str | Path) -> tuple[str, ...]:
+    stored = (table.schema.metadata or {}).get(CLASS_NAMES_KEY)
+    try:
+        return tuple(str(name) for name in json.loads(stored)) if stored else ()
+    except ValueError:
+        raise UserError("the metadata 'calmix.class_names' is not a JSON list", file=path) from None
+
+
+def _region_columns(datamap: DataMap, fraction: float, stratify: bool) -> dict[str, Any]:
+    if not datamap.has_regions:
+        nothing = {"region": pa.nulls(len(datamap), pa.string())}
+        return nothing | {name: pa.nulls(len(datamap), pa.bool_()) for name in REGION_NAMES}
+    unseen = np.isnan(datamap.confidence)
+    sets = datamap.regions(fraction=fraction, stratify=stratify)
+    partition = datamap.partition(fraction=fraction, stratify=stratify)
+    code = np.select([partition.easy, partition.ambiguous, partition.hard], [0, 1, 2]).astype(np.int8)
+    names = pa.DictionaryArray.from_arrays(pa.array(code, mask=unseen), list(REGION_NAMES))
+    columns = {"region": names.cast(pa.string())}
+    return columns | {name: pa.array(getattr(sets, name), mask=unseen) for name in REGION_NAMES}
+
+
+def _lists(matrix: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> pa.ListArray:
+    rows, epochs = matrix.shape
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * epochs)
+    return pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel(), mask=~seen.ravel()))
+
+
+def _matrix(table: pa.Table, name: str, path: str | Path, fill: Any = None) -> npt.NDArray[Any]:
+    """[N, E] from a list column; nulls become `fill`, or NaN."""
+    column = table[name].combine_chunks()
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        raise UserError(f"not a list for each row but {column.type}", file=path, column=name)
+    lengths = column.value_lengths().fill_null(-1).to_numpy()
+    if len(lengths) and (lengths != lengths[0]).any():
+        row = int(np.flatnonzero(lengths != lengths[0])[0]) + 1
+        raise UserError("another number of epochs than in the rows before", file=path, row=row, column=name)
+    values = column.flatten()
+    if fill is not None:
+        values = values.fill_null(fill)
+    matrix: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return matrix.reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
+
+
+def _write_parquet(path: str | Path, table: pa.Table) -> None:
+    with replacing(Path(path)) as fresh:
+        # Only the regions repeat: a dictionary of the numbers costs time and saves nothing.
+        pa.parquet.write_table(table, fresh, compression="zstd", use_dictionary=["region"])

@@ -1,0 +1,284 @@
+"""Many runs, one answer: plan the runs, make those that are missing, and gather what they found.
+
+DIR/config.yaml           the effective options; `calmix compare --config` takes them
+    cells.json            the runs this comparison is made of
+    runs/                 the store of runs
+    runs.parquet, differences.parquet   the results, enough to render the rest again
+    summary.csv, summary.md, report.html
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calmix.experiments.cell import Cell, Task
+from calmix.experiments.differences import find_differences
+from calmix.experiments.executors import EXECUTORS, make_executor, run_all, threads_per_worker
+from calmix.experiments.grid import Arm, expand, parse_vary, reference_of
+from calmix.experiments.progress import CellProgress
+from calmix.experiments.recommendation import best_run, recommend
+from calmix.experiments.results import Results, collect
+from calmix.experiments.store import RunStore
+from calmix.experiments.summary import summarise, write_summary
+from calmix.run import write_json, write_yaml
+from calmix.training.configuration import TrainConfig
+from calmix.user_error import UserError
+
+CELLS_FILE, CONFIG_FILE, SUMMARY_FILE = "cells.json", "config.yaml", "summary.csv"
+KEEP_MODELS = ("best", "all", "none")
+
+
+@dataclass(frozen=True)
+class CompareConfig:
+    """What is compared. `base` holds the data and all settings that the runs share; its `output` is the
+    directory of the comparison, its method and seed do not matter."""
+
+    base: TrainConfig
+    methods: tuple[str, ...] = ("plain",)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    vary: tuple[str, ...] = ()
+    executor: str = "local"
+    workers: int | None = None
+    keep_models: str = "best"
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            raise UserError("no methods to compare", remedy="give --methods plain,cls-mixup")
+        if not self.seeds:
+            raise UserError("no seeds", remedy="give --seeds 0,1,2")
+        if self.executor not in EXECUTORS:
+            raise UserError(f"--executor is {self.executor!r}", remedy=f"choose {' or '.join(EXECUTORS)}")
+        if self.workers is not None and self.workers < 1:
+            raise UserError(f"--workers is {self.workers}", remedy="give a whole number of at least 1")
+        if self.keep_models not in KEEP_MODELS:
+            choices = ", ".join(KEEP_MODELS)
+            raise UserError(f"--keep-models is {self.keep_models!r}", remedy=f"choose one of {choices}")
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.base.output)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The options as `calmix compare --config` reads them."""
+        shared = self.base.as_dict()
+        for name in ("method", "seed"):
+            del shared[name]
+        own = {
+            "methods": list(self.methods),
+            "seeds": list(self.seeds),
+            "vary": list(self.vary),
+            "executor": self.executor,
+            "workers": self.workers,
+            "keep_models": self.keep_models,
+        }
+        return {**own, **shared}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a comparison and the settings they share."""
+
+    config: dict[str, Any]
+    arms: list[Arm]
+    cells: list[Cell]
+
+    def write(self, directory: Path) -> None:
+        cells = [
+            {"arm": cell.arm.name, "seed": cell.seed, "fingerprint": cell.fingerprint} for cell in self.cells
+        ]
+        arms = [dataclasses.asdict(arm) for arm in self.arms]
+        write_json(directory / CELLS_FILE, {"config": self.config, "arms": arms, "cells": cells})
+
+    @classmethod
+    def read(cls, directory: Path) -> Plan:
+        stored = json.loads((directory / CELLS_FILE).read_text())
+        arms = {arm["name"]: Arm(**arm) for arm in stored["arms"]}
+        cells = [Cell(arms[cell["arm"]], cell["seed"], cell["fingerprint"]) for cell in stored["cells"]]
+        return cls(stored["config"], list(arms.values()), cells)
+
+
+def compare(config: CompareConfig) -> Results:
+    """Make all runs of a comparison that are not there yet, and gather the results of all."""
+    check_directory(config.directory)
+    config = with_threads(config)
+    arms = expand(config.base, config.methods, parse_vary(config.vary))
+    store = RunStore(config.directory / "runs")
+    # Seed by seed, so that a comparison that was stopped early has something to compare.
+    configs = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
+    cells = [Cell(arm, seed, store.fingerprints.of(made)) for arm, seed, made in configs]
+    plan = Plan(config.as_dict(), arms, cells)
+    with working_in(config.directory):
+        plan.write(config.directory)  # first: it marks the directory as ours
+        write_yaml(config.directory / CONFIG_FILE, plan.config)
+        tasks = [
+            Task(str(store.path), cell.fingerprint, made.as_dict())
+            for cell, (_, _, made) in zip(cells, configs, strict=True)
+        ]
+        make_runs(config, store, cells, tasks)
+        results = gather(config.directory)
+        if not results.runs:
+            raise _nothing_finished(results)
+        results.write(config.directory)
+        drop_models(store, results, config.keep_models)
+    return results
+
+
+def load(directory: Path) -> Results:
+    """The results of a comparison that was made before: from its runs if they are there, else as stored."""
+    if not (directory / CELLS_FILE).is_file() or not (directory / "runs").is_dir():
+        return Results.read(directory)
+    results = gather(directory)
+    if not results.runs:
+        raise UserError("no run of this comparison has finished", file=directory, remedy="run it again")
+    results.write(directory)
+    return results
+
+
+def gather(directory: Path) -> Results:
+    """Metrics, differences and failures of the runs in the store."""
+    plan, store = Plan.read(directory), RunStore(directory / "runs")
+    bins, edges = plan.config["bins"], plan.config["edges"]
+    failures = [
+        {
+            "arm": cell.arm.name,
+            "seed": cell.seed,
+            "run": cell.fingerprint,
+            **(store.failure(cell.fingerprint) or {"reason": "not finished", "mendable": False}),
+        }
+        for cell in plan.cells
+        if not store.is_finished(cell.fingerprint)
+    ]
+    for failure in failures:
+        failure.pop("traceback", None)
+    # By arm, then by seed: the order in which a reader looks for them.
+    cells = sorted(plan.cells, key=lambda cell: (plan.arms.index(cell.arm), cell.seed))
+    runs = collect(store, cells, bins=bins, edges=edges)
+    results = Results(plan.config, plan.arms, runs, failures=failures)
+    differences = find_differences(store, cells, results, bins=bins, edges=edges) if runs else []
+    return dataclasses.replace(results, differences=differences)
+
+
+def make_runs(config: CompareConfig, store: RunStore, cells: Sequence[Cell], tasks: Sequence[Task]) -> None:
+    """Run what is missing. Cells of equal fingerprint (an option that does nothing) are one run."""
+    by_fingerprint = {cell.fingerprint: cell for cell in cells}
+    unique = {task.fingerprint: task for task in tasks}
+    missing = [task for key, task in unique.items() if not store.is_finished(key)]
+    if not missing:
+        return
+    past = [store.run(key).metrics()["seconds"] for key in unique if store.is_finished(key)]
+    workers = config.workers or 1
+    threads = config.base.threads or 1
+    progress = CellProgress(len(unique), len(unique) - len(missing), workers, past)
+    found = f", {len(past)} of them there already" if past else ""
+    progress.say(f"{len(unique)} runs{found}; {workers} at a time, {threads} threads each")
+    try:
+        executor = make_executor(config.executor, config.workers, threads, device=config.base.device)
+        for task, outcome in run_all(
+            executor,
+            missing,
+            started=lambda task: progress.start(
+                task.fingerprint, by_fingerprint[task.fingerprint].title, store.log_file(task.fingerprint)
+            ),
+            looked=progress.look,
+        ):
+            if outcome.reason is not None and store.failure(task.fingerprint) is None:
+                store.record_failure(task.fingerprint, outcome.reason)
+            progress.end(task.fingerprint, seconds=outcome.seconds, reason=outcome.reason)
+    finally:
+        progress.close()
+
+
+def drop_models(store: RunStore, results: Results, keep: str) -> None:
+    """Keep the weights of the best seed of every arm, of all runs, or of none."""
+    if keep == "all":
+        return
+    finished = {record["run"] for record in results.runs}
+    there = [arm for arm in results.arms if results.select(arm=arm.name)]
+    kept = {best_run(results, arm)[1] for arm in there} if keep == "best" else set()
+    for fingerprint in finished - kept:
+        store.drop_model(fingerprint)
+
+
+def report_data(results: Results, directory: Path) -> dict[str, Any]:
+    """Everything that `--json` prints and the pages show, as plain values; writes `summary.csv`."""
+    summary = summarise(results)
+    write_summary(summary, results.metrics(), directory / SUMMARY_FILE)
+    recommendation = recommend(results, summary).as_dict()
+    for key, run in (("model", "run"), ("challenger_model", "challenger_run")):
+        model = directory / "runs" / str(recommendation[run]) / "model"
+        recommendation[key] = str(model) if recommendation[run] and model.is_dir() else None
+    seconds = {arm.name: [r["seconds"] for r in results.select(arm=arm.name)] for arm in results.arms}
+    return {
+        "output": str(directory),
+        "recommendation": recommendation,
+        "arms": [
+            {
+                **dataclasses.asdict(arm),
+                "reference": getattr(reference_of(arm, results.arms), "name", None),
+                "seeds": sorted({record["seed"] for record in results.select(arm=arm.name)}),
+                "seconds": sum(seconds[arm.name]) / len(seconds[arm.name]) if seconds[arm.name] else None,
+            }
+            for arm in results.arms
+        ],
+        "summary": summary,
+        "differences": results.differences,
+        "failures": results.failures,
+        "config": results.config,
+    }
+
+
+def with_threads(config: CompareConfig) -> CompareConfig:
+    """Fix the threads of a run, on which its last bits depend: as asked for, else as in the runs that this
+    directory holds already, else the cores divided among the workers."""
+    threads = config.base.threads
+    if threads is None and (config.directory / CELLS_FILE).is_file():
+        threads = Plan.read(config.directory).config.get("threads")
+    threads = threads or threads_per_worker(config.workers or 1)
+    return dataclasses.replace(config, base=dataclasses.replace(config.base, threads=threads))
+
+
+def check_directory(directory: Path) -> None:
+    """Refuse to write among files that are not of a comparison."""
+    if directory.exists() and not directory.is_dir():
+        raise UserError("the output is a file", file=directory, remedy="name a directory")
+    if not directory.is_dir() or (directory / CELLS_FILE).is_file():
+        return
+    # Hidden files are the lock, and what a comparison that was killed at its very start has left.
+    if any(not file.name.startswith(".") for file in directory.iterdir()):
+        raise UserError(
+            "the output directory is not empty and holds no comparison",
+            file=directory,
+            remedy="name another --output",
+        )
+
+
+@contextmanager
+def working_in(directory: Path) -> Iterator[None]:
+    """One comparison at a time in a directory; the system lets go of the lock when its holder dies."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("a") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    "another comparison is at work in this directory",
+                    file=directory,
+                    remedy="wait for it, or name another --output",
+                ) from None
+        yield
+
+
+def _nothing_finished(results: Results) -> Exception:
+    first = results.failures[0]
+    text = f"all {len(results.failures)} runs failed; {first['arm']}, seed {first['seed']}: {first['reason']}"
+    return UserError(text) if all(failure["mendable"] for failure in results.failures) else RuntimeError(text)

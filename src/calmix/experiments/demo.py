@@ -1,0 +1,63 @@
+"""The demo: real sentences, a real encoder, two domains, a few minutes on two cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calmix.data.embedded import movie_reviews
+from calmix.data.rows import Rows
+from calmix.data.sampling import stratified_sample
+from calmix.data.writing import write_table
+from calmix.training.configuration import TrainConfig
+
+TRAIN_ROWS, VALIDATION_ROWS, TEST_ROWS, OTHER_ROWS = 1600, 500, 800, 400
+
+
+def write_demo_data(directory: Path, seed: int = 0) -> dict[str, Path]:
+    """Seeded samples of the embedded reviews, as files that a reader can open."""
+    reviews = movie_reviews()
+    sentences = stratified_sample(reviews.rotten_tomatoes, TRAIN_ROWS + VALIDATION_ROWS + TEST_ROWS, seed)
+    train, rest = _cut(sentences, TRAIN_ROWS, seed)
+    validation, test = _cut(rest, VALIDATION_ROWS, seed)
+    parts = {
+        "train": train,
+        "validation": validation,
+        "test": test,
+        "imdb": stratified_sample(reviews.imdb, OTHER_ROWS, seed),
+    }
+    return {name: _write(directory / f"{name}.csv", rows) for name, rows in parts.items()}
+
+
+def demo_config(files: dict[str, Path], output: Path, seed: int = 0) -> TrainConfig:
+    return TrainConfig(
+        train=str(files["train"]),
+        validation=str(files["validation"]),
+        test=(str(files["test"]), f"imdb={files['imdb']}"),
+        output=str(output),
+        model="default",
+        epochs=3,
+        learning_rate=5e-5,
+        max_length=128,
+        id_column="id",
+        seed=seed,
+    )
+
+
+def _cut(rows: Rows, size: int, seed: int) -> tuple[Rows, Rows]:
+    """A stratified sample of this size, and the rest."""
+    taken = stratified_sample(rows, size, seed)
+    chosen = set(taken.row_ids.tolist())
+    left = [position for position, row_id in enumerate(rows.row_ids.tolist()) if row_id not in chosen]
+    return taken, rows.select(left)
+
+
+def _write(path: Path, rows: Rows) -> Path:
+    import pyarrow as pa
+
+    columns = {
+        "id": rows.row_ids,
+        "text": rows.texts(),
+        "label": [rows.label_names[label] for label in rows.labels],
+    }
+    write_table(path, pa.table(columns))
+    return path

@@ -1,0 +1,87 @@
+"""The name of a run in the store: a hash of everything that decides its result.
+
+The content of the data and of the network counts, not where it lies. What only decides how a run is written
+down (the bins of the metrics, the rhythm of checkpoints) does not count. The number of threads does: it
+decides the last bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from calmix.data.splits import read_splits
+from calmix.training.configuration import TrainConfig
+
+# Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
+# count, and a comparison makes them anew.
+NUMERICS_VERSION = 1
+
+# Cannot change a prediction.
+HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "edges"}
+# Stand for content, which is hashed in their place.
+PLACES = {
+    "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
+    "id_column", "model", "method_options", "label_smoothing",
+}  # fmt: skip
+LENGTH = 20
+
+
+class Fingerprints:
+    """Fingerprints of configurations; every file is read once in the life of this object."""
+
+    def __init__(self) -> None:
+        self.data = cache(self._data)
+        self.model = cache(model_fingerprint)
+
+    def of(self, config: TrainConfig) -> str:
+        text = json.dumps(self.parts(config), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+
+    def parts(self, config: TrainConfig) -> dict[str, Any]:
+        """What is hashed."""
+        from calmix.mixing.method import get_method
+
+        settings = {name: value for name, value in config.as_dict().items() if name not in HARMLESS | PLACES}
+        return {
+            "numerics": NUMERICS_VERSION,
+            "data": self.data_of(config),
+            "model": self.model(config.model),
+            "options": get_method(config.method, **config.options_of_method()).options(),
+            **settings,
+        }
+
+    def data_of(self, config: TrainConfig) -> dict[str, str]:
+        """The fingerprint of every split. The seed matters where validation rows are split off."""
+        place = (config.train, config.validation, config.test, config.columns())
+        found, was_split = self.data(*place, 0)
+        return dict(self.data(*place, config.seed)[0] if was_split and config.seed else found)
+
+    def _data(
+        self, train: str, validation: str | None, test: tuple[str, ...], columns: Any, seed: int
+    ) -> tuple[dict[str, str], bool]:
+        splits = read_splits(train, validation, test, columns=columns, seed=seed)
+        named = {"train": splits.train, "validation": splits.validation, **splits.tests}
+        return {name: rows.fingerprint() for name, rows in named.items()}, splits.validation_was_split
+
+
+def model_fingerprint(name: str) -> str:
+    """A hash of the files of a checkpoint directory; the name of what is not a directory."""
+    from calmix.models.loading import resolve_model
+
+    directory = Path(resolve_model(name))
+    if not directory.is_dir():
+        return name
+    digest = hashlib.sha256()
+    for file in sorted(directory.rglob("*")):
+        relative = file.relative_to(directory)
+        # Prose and hidden files say nothing about the network.
+        if not file.is_file() or file.suffix == ".md" or any(part.startswith(".") for part in relative.parts):
+            continue
+        with file.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest.update(f"{relative.as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,245 @@
+"""Which runs a comparison is made of: arms (a method with its options) times seeds.
+
+`--methods plain,cls-mixup:alpha=1` names the methods, options after a colon; `--vary alpha=0.1,0.4` makes an
+arm of every value for each method that has such an option, and of every method if it is a setting of
+training. An arm that a varied option does not concern is there once. `plain` is always in, and first: nothing
+can be said about a method that does not stand beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from calmix.training.configuration import TrainConfig
+from calmix.user_error import UserError
+
+PLAIN = "plain"
+# What all runs of a comparison must share, or what has a place of its own.
+FIXED = {
+    "train", "validation", "test", "output", "method", "method_options", "label_smoothing", "seed",
+    "text_column", "pair_column", "choices_column", "label_column", "id_column", "bins", "edges", "device",
+    "threads", "checkpoint_steps", "checkpoint_minutes", "trainer",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A method with its options; its runs differ by the seed alone."""
+
+    name: str
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the method, label smoothing among them."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of training in which this arm departs from the others."""
+
+    def config(self, base: TrainConfig, seed: int) -> TrainConfig:
+        options = dict(self.options)
+        smoothing = options.pop("label_smoothing", base.label_smoothing)
+        return dataclasses.replace(
+            base,
+            method=self.method,
+            method_options=options,
+            label_smoothing=smoothing,
+            seed=seed,
+            **self.settings,
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        return self.method == PLAIN and not self.options.get("label_smoothing")
+
+
+def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequence[Any]]) -> list[Arm]:
+    """The arms of a comparison, `plain` first. Every name and value is checked."""
+    from calmix.mixing.method import get_method, method_classes
+
+    specifications = [parse_method(text) for text in methods]
+    if PLAIN not in [method for method, _ in specifications]:
+        specifications.insert(0, (PLAIN, {}))
+    settings = settable(base)
+    known: dict[str, dict[str, Any]] = {}
+    for method, _ in specifications:
+        get_method(method)  # an unknown name ends here
+        known[method] = {
+            option.name: option.default for option in dataclasses.fields(method_classes()[method])
+        }
+    _check_known(vary, [*settings, *itertools.chain(*known.values())], "--vary")
+    _check_known(base.method_options, list(itertools.chain(*known.values())), "--method-option")
+
+    arms: list[Arm] = []
+    for method, spelled in specifications:
+        defaults = {**settings, **known[method]}
+        _check_known(spelled, list(defaults), f"--methods {method}")
+        varied = {name: values for name, values in vary.items() if name in defaults and name not in spelled}
+        shared = {name: value for name, value in base.method_options.items() if name in known[method]}
+        if base.label_smoothing:
+            shared["label_smoothing"] = base.label_smoothing
+        for combination in itertools.product(*varied.values()):
+            own = {**spelled, **dict(zip(varied, combination, strict=True))}
+            own = {name: like_default(name, value, defaults[name]) for name, value in own.items()}
+            arm = Arm(
+                name=" ".join([method, *(f"{name}={show(value)}" for name, value in own.items())]),
+                method=method,
+                options={**shared, **{name: value for name, value in own.items() if name in known[method]}},
+                settings={name: value for name, value in own.items() if name not in known[method]},
+            )
+            get_method(method, **arm.options)
+            arm.config(base, 0)
+            if not any(
+                arm.method == o.method and arm.options == o.options and arm.settings == o.settings
+                for o in arms
+            ):
+                arms.append(arm)
+    return sorted(arms, key=lambda arm: arm.method != PLAIN)
+
+
+def settable(base: TrainConfig) -> dict[str, Any]:
+    """The settings of training that may differ between arms, with the values they have otherwise."""
+    names = [option.name for option in dataclasses.fields(base) if option.name not in FIXED]
+    return {name: getattr(base, name) for name in names}
+
+
+def reference_of(arm: Arm, arms: Sequence[Arm]) -> Arm | None:
+    """The arm that `arm` is compared with: `plain` under the same settings, without label smoothing if it is
+    there; where no `plain` has the same settings, the one that shares most of them."""
+    plain = [other for other in arms if other.method == PLAIN]
+
+    def distance(other: Arm) -> tuple[int, float]:
+        names = {*arm.settings, *other.settings}
+        differing = sum(arm.settings.get(name) != other.settings.get(name) for name in names)
+        return differing, float(other.options.get("label_smoothing", 0.0))
+
+    return min(plain, key=distance, default=None)
+
+
+def parse_method(text: str) -> tuple[str, dict[str, Any]]:
+    """`name[:option=value...]`.
+
+    >>> parse_method("cls-mixup:alpha=0.4:label-smoothing=0.1")
+    ('cls-mixup', {'alpha': 0.4, 'label_smoothing': 0.1})
+    """
+    name, *assignments = text.split(":")
+    options = {}
+    for assignment in assignments:
+        option, equals, value = assignment.partition("=")
+        if not equals or not option.strip():
+            raise UserError(f"--methods {text!r}", remedy="write METHOD:OPTION=VALUE")
+        options[option.strip().replace("-", "_")] = parse_value(value)
+    return name.strip(), options
+
+
+def parse_vary(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """`name=v1,v2,...`, any number of times.
+
+    >>> parse_vary(["alpha=0.1,0.4", "layers=[0, 3],[6]"])
+    {'alpha': [0.1, 0.4], 'layers': [[0, 3], [6]]}
+    """
+    varied: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name or not values.strip():
+            raise UserError(f"--vary {text!r}", remedy="write --vary NAME=VALUE,VALUE")
+        if name in varied:
+            raise UserError(f"--vary names {name!r} twice", remedy="give all its values at once")
+        varied[name] = [parse_value(value) for value in split_list(values)]
+    return varied
+
+
+def parse_seeds(texts: Iterable[str]) -> tuple[int, ...]:
+    """
+    >>> parse_seeds(["0,1", "5"])
+    (0, 1, 5)
+    """
+    seeds: list[int] = []
+    for text in itertools.chain.from_iterable(map(split_list, texts)):
+        if not text.isdecimal():
+            raise UserError(f"--seeds: {text!r} is not a seed", remedy="give whole numbers: --seeds 0,1,2")
+        if int(text) not in seeds:
+            seeds.append(int(text))
+    return tuple(seeds)
+
+
+def split_list(text: str) -> list[str]:
+    """Split at commas that stand outside brackets.
+
+    >>> split_list("a, b:layers=[0,3],c")
+    ['a', 'b:layers=[0,3]', 'c']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parse_value(text: str) -> Any:
+    """A number, true, false, a list, or a word. YAML alone would take 1e-3 for a word.
+
+    >>> parse_value("1e-3"), parse_value("2"), parse_value("true"), parse_value("[0, 3]"), parse_value("soft")
+    (0.001, 2, True, [0, 3], 'soft')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def like_default(name: str, value: Any, default: Any) -> Any:
+    """The value in the type of its option, or one line that says what was expected.
+
+    >>> like_default("alpha", 1, 0.4)
+    1.0
+    """
+    if default is None or default is dataclasses.MISSING or value is None:
+        return value
+    wanted = type(default)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if wanted is str and not isinstance(value, str | list | dict):
+        return str(value)
+    if wanted in (bool, int, float, str) and (
+        not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)
+    ):
+        kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+        raise UserError(f"{name} is {value!r}", remedy=f"give {kinds[wanted]}, such as {show(default)}")
+    return value
+
+
+def show(value: Any) -> str:
+    """
+    >>> show(0.1), show(2e-5), show([0, 3]), show(True)
+    ('0.1', '2e-05', '[0,3]', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(show, value)) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _check_known(names: Iterable[str], known: Sequence[str], option: str) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            listed = ", ".join(dict.fromkeys(known))
+            raise UserError(
+                f"{option}: no such option {name!r}",
+                remedy=f"did you mean {near[0]!r}?" if near else f"there are: {listed}",
+            )

@@ -1,0 +1,118 @@
+"""Progress of a comparison on standard error: a bar on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SECONDS_BETWEEN_LINES = 60.0
+TAIL_BYTES = 400
+
+
+class CellProgress:
+    """How many runs are done, which ones run, and about how long the rest will take."""
+
+    def __init__(self, total: int, finished: int, workers: int, past_seconds: list[float]) -> None:
+        from rich.console import Console
+
+        self.total, self.finished, self.workers = total, finished, workers
+        self.seconds = list(past_seconds)
+        self.running: dict[str, tuple[str, Path, float]] = {}
+        self.said_at = time.monotonic()
+        self.console = Console(stderr=True)
+        self.bar: Any = None
+        self.bar_task: Any = None
+        if self.console.is_terminal and finished < total:
+            self._open_bar()
+
+    def _open_bar(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self.bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=self.console,
+            transient=True,
+        )
+        self.bar_task = self.bar.add_task("", total=self.total, completed=self.finished)
+        self.bar.start()
+
+    def start(self, key: str, title: str, log: Path) -> None:
+        self.running[key] = (title, log, time.monotonic())
+        self.look()
+
+    def end(self, key: str, *, seconds: float, reason: str | None) -> None:
+        title, _, _ = self.running.pop(key)
+        self.finished += 1
+        if reason is None:
+            self.seconds.append(seconds)
+        left = time_left(self.seconds, self.total - self.finished, self.workers)
+        ending = f"done in {duration(seconds)}" if reason is None else f"FAILED: {reason}"
+        self.say(f"[{self.finished}/{self.total}] {title}: {ending}{f'; {left}' if left else ''}")
+
+    def look(self) -> None:
+        """Show what the running cells said last."""
+        if self.bar is not None:
+            left = time_left(self.seconds, self.total - self.finished, self.workers)
+            lines = [f"{title} · {last_line(log)}" for title, log, _ in self.running.values()]
+            self.bar.update(
+                self.bar_task,
+                completed=self.finished,
+                description="\n".join([left or "no estimate yet", *lines]),
+            )
+        elif time.monotonic() - self.said_at > SECONDS_BETWEEN_LINES:
+            for title, log, since in self.running.values():
+                self.say(f"{title}: since {duration(time.monotonic() - since)}; {last_line(log)}")
+
+    def say(self, line: str) -> None:
+        self.said_at = time.monotonic()
+        if self.bar is not None:
+            self.bar.console.print(line, highlight=False, markup=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+
+def time_left(seconds: list[float], cells: int, workers: int) -> str:
+    """The median of the finished cells times the rest.
+
+    >>> time_left([50.0, 60.0, 400.0], 6, 2)
+    'about 3 min left'
+    """
+    if not seconds or not cells:
+        return ""
+    return f"about {duration(statistics.median(seconds) * cells / max(min(workers, cells), 1))} left"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(7.26), duration(192.4), duration(180), duration(7384)
+    ('7 s', '3 min 12 s', '3 min', '2 h 3 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def last_line(log: Path) -> str:
+    """The last line of a growing file, or nothing."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - TAIL_BYTES, 0))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

@@ -1,0 +1,164 @@
+"""The results of a comparison as plain records, and the two files that hold them.
+
+`runs.parquet` has one row per run, split and stage with every metric; its metadata hold the options, the arms
+and the failures. `differences.parquet` has the paired differences with their intervals. Together they are
+enough to render everything again; the runs themselves, which are large, are not needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from calmix.calibration.binning import Edges
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.run_predictions import predictions_of_run
+from calmix.experiments.cell import Cell
+from calmix.experiments.grid import Arm
+from calmix.experiments.store import RunStore
+from calmix.run import Run, replacing
+from calmix.user_error import UserError
+
+STAGES = ("uncalibrated", "calibrated")
+RUNS_FILE, DIFFERENCES_FILE = "runs.parquet", "differences.parquet"
+METADATA_KEY = b"calmix.comparison"
+# What a record says beside its metrics.
+DESCRIPTION = (
+    "run", "arm", "method", "options", "seed", "split", "stage", "in_sample", "temperature", "seconds",
+    "device", "train_n", "n", "bins",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a comparison found."""
+
+    config: dict[str, Any]
+    arms: list[Arm]
+    runs: list[dict[str, Any]]
+    """One record per run, split and stage."""
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    def splits(self) -> list[str]:
+        return list(dict.fromkeys(record["split"] for record in self.runs))
+
+    def metrics(self) -> list[str]:
+        """The names of the metrics, in the order in which runs hold them; limits of intervals are none."""
+        names = dict.fromkeys(name for record in self.runs for name in record)
+        limits = {f"{name}_{end}" for name in names for end in ("low", "high")}
+        return [name for name in names if name not in limits and name not in DESCRIPTION]
+
+    def select(self, **wanted: Any) -> list[dict[str, Any]]:
+        """The records with these values."""
+        return [r for r in self.runs if all(r[name] == value for name, value in wanted.items())]
+
+    def write(self, directory: Path) -> None:
+        about = {
+            "config": self.config,
+            "arms": [dataclasses.asdict(arm) for arm in self.arms],
+            "failures": self.failures,
+        }
+        metadata = {METADATA_KEY: json.dumps(about, ensure_ascii=False).encode()}
+        runs = [{**record, "options": json.dumps(record["options"])} for record in self.runs]
+        tables = {
+            RUNS_FILE: pa.Table.from_pylist(runs).replace_schema_metadata(metadata),
+            DIFFERENCES_FILE: pa.Table.from_pylist(self.differences),
+        }
+        for name, table in tables.items():
+            with replacing(directory / name) as fresh:
+                pq.write_table(table, fresh, compression="zstd")
+
+    @classmethod
+    def read(cls, directory: Path) -> Results:
+        file = directory / RUNS_FILE
+        if not file.is_file():
+            raise UserError(
+                "no comparison in this directory", file=directory, remedy="make one with 'calmix compare'"
+            )
+        table = pq.read_table(file)
+        stored = (table.schema.metadata or {}).get(METADATA_KEY)
+        if stored is None:
+            raise UserError("not written by calmix compare", file=file)
+        about = json.loads(stored)
+        differences = directory / DIFFERENCES_FILE
+        if not differences.is_file():
+            raise UserError(
+                f"{DIFFERENCES_FILE} is missing beside {RUNS_FILE}",
+                file=directory,
+                remedy="the intervals cannot be found without it; keep the two files together",
+            )
+        return cls(
+            config=about["config"],
+            arms=[Arm(**arm) for arm in about["arms"]],
+            runs=[_present(record) for record in table.to_pylist()],
+            differences=pq.read_table(differences).to_pylist(),
+            failures=about["failures"],
+        )
+
+
+def _present(record: dict[str, Any]) -> dict[str, Any]:
+    return {**record, "options": json.loads(record["options"])}
+
+
+def collect(store: RunStore, cells: Sequence[Cell], *, bins: int, edges: Edges) -> list[dict[str, Any]]:
+    """The metrics of all finished runs."""
+    records = []
+    for cell in cells:
+        run = store.run(cell.fingerprint)
+        if run.is_finished:
+            records += _records_of(cell, run, bins, edges)
+    return records
+
+
+def _records_of(cell: Cell, run: Run, bins: int, edges: Edges) -> list[dict[str, Any]]:
+    metrics = run.metrics()
+    is_measured = (metrics["ece_bins"], metrics["ece_edges"]) == (bins, edges)
+    records = []
+    for split in metrics["splits"]:
+        for stage in STAGES:
+            values = metrics["splits"][split][stage]
+            if not is_measured:  # the run was made with other bins
+                values = evaluate(
+                    predictions_of_run(run, split, calibrated=stage == "calibrated"), bins=bins, edges=edges
+                )
+            records.append(
+                {
+                    "run": cell.fingerprint,
+                    "arm": cell.arm.name,
+                    "method": cell.arm.method,
+                    "options": {**cell.arm.options, **cell.arm.settings},
+                    "seed": cell.seed,
+                    "split": split,
+                    "stage": stage,
+                    "in_sample": split == "validation" and stage == "calibrated",
+                    "temperature": metrics["temperature"],
+                    "seconds": metrics["seconds"],
+                    "device": metrics["device"],
+                    "train_n": metrics["sizes"]["train"],
+                    **flat_metrics(values),
+                }
+            )
+    return records
+
+
+def flat_metrics(values: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a split; an interval becomes two.
+
+    >>> flat_metrics({"n": 3, "ece": 0.1, "ece_ci": [0.0, 0.2], "in_sample": True})
+    {'n': 3, 'ece': 0.1, 'ece_low': 0.0, 'ece_high': 0.2}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if name.endswith("_ci") and isinstance(value, list | tuple):
+            flat[name.removesuffix("_ci") + "_low"], flat[name.removesuffix("_ci") + "_high"] = value
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            flat[name] = value
+    return flat

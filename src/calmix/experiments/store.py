@@ -1,0 +1,141 @@
+"""The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after.
+
+DIR/<fingerprint>/               a run, finished or to be continued
+    <fingerprint>.log            what its training said
+    <fingerprint>.failure.json   why it failed, until it is tried again
+    <fingerprint>.lock           held while somebody works on it
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calmix.experiments.fingerprint import Fingerprints
+from calmix.experiments.grid import PLAIN
+from calmix.run import Run, write_json, write_yaml
+from calmix.training.configuration import TrainConfig
+from calmix.user_error import UserError
+
+
+class RunStore:
+    """Finds runs by what they are made of, and makes those that are missing."""
+
+    def __init__(self, path: str | Path, fingerprints: Fingerprints | None = None) -> None:
+        self.path = Path(path)
+        self.fingerprints = fingerprints or Fingerprints()
+
+    def run(self, fingerprint: str) -> Run:
+        return Run(self.path / fingerprint)
+
+    def is_finished(self, fingerprint: str) -> bool:
+        return self.run(fingerprint).is_finished
+
+    def log_file(self, fingerprint: str) -> Path:
+        return self.path / f"{fingerprint}.log"
+
+    def failure_file(self, fingerprint: str) -> Path:
+        return self.path / f"{fingerprint}.failure.json"
+
+    def run_for(self, config: TrainConfig, fingerprint: str | None = None) -> Run:
+        """The finished run of this configuration: found, continued or made.
+
+        `config.output` does not matter. Whoever asks for a run that another process is making waits for it.
+        """
+        fingerprint = fingerprint or self.fingerprints.of(config)
+        run = self.run(fingerprint)
+        with self.locked(fingerprint):
+            if not run.is_finished:
+                from calmix.training.recipe import train
+
+                config = dataclasses.replace(config, output=str(run.path))
+                make_resumable(run, config)
+                train(config, resume=True)
+            # Left behind by a process that was killed between its last two steps.
+            shutil.rmtree(run.checkpoints, ignore_errors=True)
+        return run
+
+    def plain_run_for(self, config: TrainConfig) -> Run:
+        """The plain run with its dynamics on the same data, network, seed and settings.
+
+        It is everybody's first stage and the baseline of the table: one and the same run. Its dynamics and
+        predictions are there; its model may have been dropped.
+        """
+        dynamics = "training" if config.dynamics == "off" else config.dynamics
+        plain = dataclasses.replace(
+            config, method=PLAIN, method_options={}, label_smoothing=0.0, dynamics=dynamics
+        )
+        return self.run_for(plain)
+
+    @contextmanager
+    def locked(self, fingerprint: str) -> Iterator[None]:
+        """One process at a time; the system lets go of the lock when its holder dies."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / f"{fingerprint}.lock").open("a") as file:
+            if sys.platform != "win32":
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def record_failure(self, fingerprint: str, error: BaseException | str) -> dict[str, Any]:
+        """Write down why a run failed; it is tried again next time."""
+        if isinstance(error, str):
+            failure: dict[str, Any] = {"reason": error, "mendable": False, "traceback": []}
+        else:
+            mendable = isinstance(error, UserError)
+            failure = {
+                "reason": one_line(error),
+                "mendable": mendable,
+                "traceback": [] if mendable else traceback.format_exception(error),
+            }
+        write_json(self.failure_file(fingerprint), failure)
+        return failure
+
+    def forget_failure(self, fingerprint: str) -> None:
+        self.failure_file(fingerprint).unlink(missing_ok=True)
+
+    def failure(self, fingerprint: str) -> dict[str, Any] | None:
+        file = self.failure_file(fingerprint)
+        return dict(json.loads(file.read_text())) if file.is_file() else None
+
+    def drop_model(self, fingerprint: str) -> None:
+        """Remove the weights of a finished run; its predictions, dynamics and metrics stay."""
+        run = self.run(fingerprint)
+        dropped = run.path / "dropped"
+        if run.is_finished and run.model.is_dir():
+            # Renamed first: a model directory is whole or not there.
+            shutil.rmtree(dropped, ignore_errors=True)
+            run.model.replace(dropped)
+        shutil.rmtree(dropped, ignore_errors=True)
+
+
+def make_resumable(run: Run, config: TrainConfig) -> None:
+    """See to it that `train(resume=True)` takes up whatever a killed process has left here."""
+    if not run.path.exists():
+        return
+    if not run.config_file.is_file():
+        shutil.rmtree(run.path)  # killed before anything was written that could be continued
+    elif config.differences(TrainConfig.from_dict(run.config())):
+        # The fingerprint says that it is the same run: only the places of files or the bins are others.
+        write_yaml(run.config_file, config.as_dict())
+
+
+def one_line(error: BaseException) -> str:
+    """
+    >>> one_line(ValueError("bad\\n  shape"))
+    'ValueError: bad shape'
+    >>> one_line(UserError("no such file", file="a.csv"))
+    'a.csv: no such file'
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, UserError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,92 @@
+"""A method is a composition: one small class that answers five questions.
+
+Which rows may meet (pairing), where the network is cut (seam), what the target of a mixed row is,
+how the losses are weighed, and what must be known about the rows first (needs). `losses` composes the
+answers for one micro-batch; `MixupTrainer` runs any method.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from abc import ABC, abstractmethod
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any, ClassVar
+
+from calmix.mixing.step import RowLosses, Step
+from calmix.user_error import UserError
+
+ENTRY_POINT_GROUP = "calmix.methods"
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(ABC):
+    """The base of every method; options are dataclass fields."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line for `calmix methods`."""
+    citation: ClassVar[str]
+    pairs: ClassVar[str] = "none"
+    seam: ClassVar[str] = "–"
+    needs: ClassVar[str] = "–"
+    """What must be known about the rows before training, for example a data map."""
+
+    label_smoothing: float = 0.0
+    """ε: the true class keeps 1 − ε, every other class gets ε/(C − 1)."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
+
+    @abstractmethod
+    def losses(self, step: Step) -> RowLosses:
+        """The loss of every row of a micro-batch."""
+
+    def options(self) -> dict[str, Any]:
+        """The options and their values, as they are saved with a run."""
+        return dataclasses.asdict(self)
+
+
+@cache
+def method_classes() -> dict[str, type[Method]]:
+    """All methods by name: those in `calmix.mixing.methods`, then those registered by other packages."""
+    package = import_module("calmix.mixing.methods")
+    classes: dict[str, type[Method]] = {}
+    for info in iter_modules(package.__path__):
+        module = import_module(f"{package.__name__}.{info.name}")
+        for value in vars(module).values():
+            # The classes that a file defines, not those it imports.
+            if isinstance(value, type) and issubclass(value, Method) and value.__module__ == module.__name__:
+                classes[value.name] = value
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        cls = entry_point.load()
+        classes[cls.name] = cls
+    return dict(sorted(classes.items(), key=lambda item: (item[0] != "plain", item[0])))
+
+
+def list_methods() -> list[str]:
+    """The names of all methods, `plain` first."""
+    return list(method_classes())
+
+
+def get_method(name: str, **options: Any) -> Method:
+    """A method by name, with its options.
+
+    >>> get_method("plain", label_smoothing=0.1)
+    Plain(label_smoothing=0.1)
+    """
+    classes = method_classes()
+    if name not in classes:
+        near = difflib.get_close_matches(name, classes, n=3, cutoff=0.4)
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(classes)}"
+        raise UserError(f"unknown method {name!r}", remedy=remedy)
+    cls = classes[name]
+    known = [option.name for option in dataclasses.fields(cls)]
+    for option in options:
+        if option not in known:
+            raise UserError(f"method {name!r} has no option {option!r}", remedy=f"it has: {', '.join(known)}")
+    return cls(**options)

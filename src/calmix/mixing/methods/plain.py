@@ -1,0 +1,34 @@
+"""Plain fine-tuning: no mixing, hard or smoothed targets.
+
+    loss = CE(p, t(y))
+
+Every guided method starts from this run: it is the baseline, and its recorded dynamics give the area
+under the margin and the data map. With label smoothing it is the ε-LS baseline of the papers.
+
+Reference: the baseline of all; label smoothing in the form of Thulasidasan et al., NeurIPS 2019.
+Needs: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from calmix.mixing.losses import cross_entropy
+from calmix.mixing.method import Method
+from calmix.mixing.step import RowLosses, Step
+from calmix.mixing.targets import one_hot, smoothed
+
+
+@dataclass(frozen=True)
+class Plain(Method):
+    name: ClassVar[str] = "plain"
+    summary: ClassVar[str] = "cross-entropy without mixing: baseline and first stage of guided methods"
+    citation: ClassVar[str] = "Guo et al., On Calibration of Modern Neural Networks, ICML 2017 (as baseline)"
+
+    def losses(self, step: Step) -> RowLosses:
+        logits = step.forward()
+        if self.label_smoothing == 0:
+            return RowLosses(cross_entropy(logits, step.labels), logits)
+        targets = smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+        return RowLosses(cross_entropy(logits, targets), logits)

@@ -1,0 +1,96 @@
+"""Fold a calibrator into the last linear layer, so that plain softmax(logits) is calibrated.
+
+    z = W h + b,   z' = s ∘ z + c   =>   W' = diag(s) W,  b' = s ∘ b + c
+
+For temperature scaling s = 1/T and c = 0. What was folded is written into the model's configuration, so
+that nobody applies it a second time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from calmix.user_error import UserError
+
+CONFIG_KEY = "calmix_calibration"
+
+
+def merged(model: nn.Module) -> nn.Module:
+    """The network itself: adapters of a PEFT model are merged into its weights first."""
+    if hasattr(model, "merge_and_unload"):
+        return model.merge_and_unload()  # type: ignore[no-any-return, operator]
+    return model
+
+
+def base_model(model: nn.Module) -> nn.Module:
+    """The network inside a PEFT model; any other network itself."""
+    inner: nn.Module = model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
+    return inner
+
+
+def last_linear(model: nn.Module) -> nn.Linear:
+    """The layer that gives the logits: the last linear layer with one output per logit.
+
+    Classification heads are registered after the encoder, in all architectures of transformers; the number
+    of outputs (1 for a multiple-choice head) keeps the search from taking anything else.
+    """
+    model = base_model(model)
+    config: Any = getattr(model, "config", None)
+    is_choice = "MultipleChoice" in type(model).__name__
+    outputs = 1 if is_choice else int(getattr(config, "num_labels", 0))
+    for module in reversed(list(model.modules())):
+        if isinstance(module, nn.Linear) and module.out_features == outputs:
+            return module
+    raise UserError(
+        f"{type(model).__name__} has no linear layer with {outputs} outputs",
+        remedy="the calibrator cannot be folded into this network; apply it to the logits instead",
+    )
+
+
+@torch.no_grad()
+def fold(model: nn.Module, scale: ArrayLike, bias: ArrayLike = 0.0) -> None:
+    """Scale and shift the logits of a network, in place.
+
+    `scale` is one number, one for each class, or a matrix [classes, classes]; `bias` one number or one for
+    each class. A multiple-choice head has the same weights for every choice: one number is all it can take.
+    """
+    head = last_linear(model)
+    factor, shift = np.asarray(scale, dtype=np.float64), np.asarray(bias, dtype=np.float64)
+    if head.out_features == 1 and (factor.ndim or shift.any()):
+        raise UserError(
+            "a multiple-choice head has one set of weights for all choices: only one scale folds into it",
+            remedy="use temperature scaling",
+        )
+    classes = head.out_features
+    matrix = factor if factor.ndim == 2 else np.diag(np.broadcast_to(factor, (classes,)))
+    mapping = torch.from_numpy(matrix.copy()).to(head.weight.device)
+    shifts = torch.from_numpy(np.broadcast_to(shift, (classes,)).copy()).to(head.weight.device)
+    head.weight.copy_(mapping @ head.weight.double())
+    if head.bias is not None:
+        head.bias.copy_(mapping @ head.bias.double() + shifts)
+    elif bool((shifts != 0).any()):
+        head.bias = nn.Parameter(shifts.to(head.weight.dtype))
+
+
+def fold_temperature(model: nn.Module, temperature: float) -> None:
+    """Divide the logits by T, and say so in the model's configuration."""
+    fold(model, 1.0 / temperature)
+    carried = dict(getattr(model.config, CONFIG_KEY, None) or {"method": "temperature"})
+    total = folded_temperature(model) * temperature
+    note_calibration(model, {**carried, "temperature": total, "folded": True})
+
+
+def note_calibration(model: nn.Module, facts: dict[str, Any]) -> None:
+    """Write into the model's configuration what its weights carry."""
+    setattr(model.config, CONFIG_KEY, facts)
+
+
+def folded_temperature(model: nn.Module) -> float:
+    """The temperature that a checkpoint already carries in its weights; 1 if none."""
+    carried = getattr(getattr(model, "config", None), CONFIG_KEY, None) or {}
+    return float(carried.get("temperature", 1.0))

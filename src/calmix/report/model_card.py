@@ -1,0 +1,220 @@
+"""`model/README.md`: the model card, in the form that the Hugging Face Hub reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
+from calmix.run import Run, replacing
+
+# task -> (the Hub's name of it, its name for people, the class that loads the model)
+TASKS = {
+    "single": ("text-classification", "Text Classification", "AutoModelForSequenceClassification"),
+    "pair": ("text-classification", "Text Classification", "AutoModelForSequenceClassification"),
+    "choice": ("multiple-choice", "Multiple Choice", "AutoModelForMultipleChoice"),
+}
+INPUTS = {
+    "single": 'inputs = tokenizer(["a text"], truncation=True, padding=True, return_tensors="pt")',
+    "pair": 'inputs = tokenizer(["text"], ["its pair"], truncation=True, padding=True, return_tensors="pt")',
+    "choice": (
+        'choices = ["first choice", "second choice"]\n'
+        'inputs = tokenizer(["the text"] * len(choices), choices, truncation=True, padding=True, '
+        'return_tensors="pt")\n'
+        "inputs = {name: value.unsqueeze(0) for name, value in inputs.items()}  # [rows, choices, tokens]"
+    ),
+}
+# Files and places of the machine that trained it say nothing about the model.
+PRIVATE_SETTINGS = {"train", "validation", "test", "output", "model"}
+
+CARD_METRICS = (
+    ("accuracy", "Accuracy"),
+    ("nll", "Negative log-likelihood"),
+    ("brier", "Brier score"),
+    ("ece", "Expected calibration error"),
+    ("aurc", "Area under the risk-coverage curve"),
+)
+
+
+def write_model_card(run: Run, *, citation: str = "", metrics: Mapping[str, Any] | None = None) -> Path:
+    """Write the model card of a run.
+
+    `citation` is that of the method. `metrics`: the content of `metrics.json`, for a caller that writes that
+    file last.
+    """
+    metrics = run.metrics() if metrics is None else metrics
+    fitted = run.calibration() if run.calibration_file.is_file() else {}
+    front = yaml.safe_dump(
+        front_matter(run.path.resolve().name, metrics), sort_keys=False, allow_unicode=True
+    )
+    parts = [
+        f"---\n{front}---",
+        f"# {escape_markdown(run.path.resolve().name)}",
+        _what_it_is(metrics),
+        "## Use\n\n" + _use(metrics),
+        "## Labels\n\n" + _labels(metrics),
+        "## Data\n\n" + _data(metrics),
+        "## Results\n\n" + _results(metrics),
+        "## Calibration\n\n" + _calibration(metrics, fitted),
+        "## Limits\n\n" + _limits(metrics),
+        "## Training\n\n" + _training(run.config(), metrics),
+    ]
+    if citation:
+        parts.append("## Citation\n\n" + escape_markdown(citation))
+    with replacing(run.model_card_file) as fresh:
+        fresh.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return run.model_card_file
+
+
+def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The YAML block of the Hub, with the calibrated results of every split as its model-index."""
+    tag, task_name, _ = TASKS[metrics["task"]]
+    front: dict[str, Any] = {
+        "library_name": "transformers",
+        "pipeline_tag": tag,
+        "tags": ["calmix", "calibration", tag, str(metrics["method"])],
+        "metrics": [key for key, _ in CARD_METRICS],
+    }
+    if is_hub_name(str(metrics["model"])):
+        front["base_model"] = str(metrics["model"])
+    front["model-index"] = [
+        {
+            "name": name,
+            "results": [
+                {
+                    "task": {"type": tag, "name": task_name},
+                    # The Hub wants a type: it is the name of a dataset there, which a file has not.
+                    "dataset": {"name": split, "type": "custom", "split": split},
+                    "metrics": [
+                        {"type": key, "name": f"{title}, calibrated", "value": stages["calibrated"][key]}
+                        for key, title in CARD_METRICS
+                    ],
+                }
+                for split, stages in metrics["splits"].items()
+                if not is_in_sample(stages, "calibrated")
+            ],
+        }
+    ]
+    # The Hub refuses an index without results.
+    if not front["model-index"][0]["results"]:
+        del front["model-index"]
+    return front
+
+
+def is_hub_name(model: str) -> bool:
+    """Whether a model name can be one of the Hub: `owner/name`, and no directory of this machine.
+
+    >>> [is_hub_name(name) for name in ("google/electra-small-discriminator", "/models/bert", "default")]
+    [True, False, False]
+    """
+    part = r"[A-Za-z0-9][\w.-]*"
+    return re.fullmatch(f"{part}/{part}", model) is not None and not Path(model).exists()
+
+
+def _what_it_is(metrics: Mapping[str, Any]) -> str:
+    model = str(metrics["model"])
+    source = escape_markdown(model if is_hub_name(model) else Path(model).name)
+    kind = "multiple-choice model" if metrics["task"] == "choice" else "classifier"
+    unit = "choices" if metrics["task"] == "choice" else "classes"
+    return (
+        f"A {kind} with {len(metrics['label_names'])} {unit}, fine-tuned from {source} with the method "
+        f"`{metrics['method']}` of calmix (seed {metrics['seed']}). Its confidence is calibrated: the fitted "
+        "temperature is part of the weights, so the plain softmax of its logits is the calibrated "
+        "probability. Do not apply a temperature again."
+    )
+
+
+def _use(metrics: Mapping[str, Any]) -> str:
+    loader = TASKS[metrics["task"]][2]
+    lines = [
+        "```python",
+        "import torch",
+        f"from transformers import AutoTokenizer, {loader}",
+        "",
+        'directory = "path/to/this/directory"',
+        "tokenizer = AutoTokenizer.from_pretrained(directory)",
+        f"model = {loader}.from_pretrained(directory).eval()",
+        INPUTS[metrics["task"]],
+        "with torch.no_grad():",
+        "    probabilities = model(**inputs).logits.softmax(-1)  # calibrated",
+        "```",
+    ]
+    text = "\n".join(lines)
+    if metrics["task"] == "single":
+        text += '\n\n`pipeline("text-classification", model=directory)` gives the same calibrated scores.'
+    return text
+
+
+def _labels(metrics: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"- {place}: {escape_markdown(name)}" for place, name in enumerate(metrics["label_names"])
+    )
+
+
+def _data(metrics: Mapping[str, Any]) -> str:
+    sizes = metrics.get("sizes") or {
+        split: stages["calibrated"]["n"] for split, stages in metrics["splits"].items()
+    }
+    lines = [f"- {escape_markdown(split)}: {count:,} rows" for split, count in sizes.items()]
+    findings = [
+        f"- {escape_markdown(str(check['split']))}: {escape_markdown(str(check['message']))}"
+        for check in metrics.get("data_checks", [])
+    ]
+    if findings:
+        lines += ["", "Found in the data before training:", "", *findings]
+    return "\n".join(lines)
+
+
+def _results(metrics: Mapping[str, Any]) -> str:
+    return (
+        metrics_table(metrics).to_markdown()
+        + f"\n\nECE over {metrics['ece_bins']} equal-width bins ({metrics['ece_edges']}-closed) of the "
+        "predicted class's confidence. The noise floor is the ECE of a perfectly calibrated model at this "
+        "sample size."
+    )
+
+
+def _calibration(metrics: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
+    where = fitted.get("fitted_on", "validation")
+    rows = metrics["splits"].get(where, {}).get("calibrated", {}).get("n")
+    size = f" ({rows:,} rows)" if rows else ""
+    text = (
+        f"Temperature T = {metrics['temperature']:.4f}, the minimiser of the negative log-likelihood on "
+        f"{escape_markdown(str(where))}{size}, folded into the last linear layer: the logits of this model "
+        "are those of training divided by T. Predictions and accuracy are not changed by it."
+    )
+    if fitted.get("at_bound"):
+        text += (
+            f" The search ended at its {fitted['at_bound']} bound: treat the calibration with caution and "
+            "refit it on more rows."
+        )
+    return text
+
+
+def _limits(metrics: Mapping[str, Any]) -> str:
+    unseen = {
+        split: stages["calibrated"]
+        for split, stages in metrics["splits"].items()
+        if not is_in_sample(stages, "calibrated")
+    }
+    lines = [
+        f"- {escape_markdown(split)}: accuracy {100 * values['accuracy']:.1f} %, mean error of the stated "
+        f"confidence (ECE) {100 * values['ece']:.2f} %"
+        for split, values in unseen.items()
+    ]
+    if len(unseen) < len(metrics["splits"]):
+        lines.append(f"- Calibrated numbers of the validation rows are {escape_markdown(IN_SAMPLE_NOTE)}.")
+    lines.append("- On data unlike all of these, neither accuracy nor calibration is known; measure first.")
+    return "\n".join(lines)
+
+
+def _training(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    settings = {
+        key: value for key, value in config.items() if key not in PRIVATE_SETTINGS and value is not None
+    }
+    shown = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).rstrip()
+    return f"Trained on {metrics['device']} in {metrics['seconds']:.0f} s.\n\n```yaml\n{shown}\n```"

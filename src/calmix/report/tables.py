@@ -1,0 +1,216 @@
+"""Tables for people: one structure, rendered for the terminal, as Markdown and on an HTML page.
+
+`metrics.json` holds fractions. People's tables show accuracy and the calibration errors in percent; the
+cells are text, made once, so that the three renderings cannot disagree.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+IN_SAMPLE = "†"
+WITHIN_NOISE = "‡"
+IN_SAMPLE_NOTE = "in-sample: the temperature was fitted on these very rows, so the numbers flatter it"
+WITHIN_NOISE_NOTE = "ECE within the noise floor: cannot be told from perfectly calibrated at this sample size"
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    meaning: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under named columns; `grouped`: neighbours with equal first cells belong together."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    grouped: bool = False
+
+    def groups(self) -> list[list[tuple[str, ...]]]:
+        """The rows in the blocks a reader sees: all alone, or those with the same first cell together.
+
+        >>> rows = (("test", "1"), ("test", "2"), ("news", "3"))
+        >>> Table("", (Column("split"), Column("n")), rows, grouped=True).groups()
+        [[('test', '1'), ('test', '2')], [('news', '3')]]
+        """
+        if not self.grouped:
+            return [[row] for row in self.rows]
+        return [list(rows) for _, rows in groupby(self.rows, key=lambda row: row[0])]
+
+    def to_markdown(self) -> str:
+        """A pipe table, the notes under it.
+
+        >>> print(Table("", (Column("split", numeric=False), Column("n")), (("a|b", "12"),)).to_markdown())
+        | split | n |
+        |:---|---:|
+        | a\\|b | 12 |
+        """
+        lines = [
+            _pipes(column.title for column in self.columns),
+            "|" + "|".join("---:" if column.numeric else ":---" for column in self.columns) + "|",
+            *(_pipes(row) for row in self.rows),
+        ]
+        return "\n".join(lines) + "".join(f"\n\n{escape_markdown(note)}" for note in self.notes)
+
+    def to_rich(self) -> RichTable:
+        """For `rich.print`: numbers to the right, a rule between groups, the notes as caption."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(
+            title=Text(self.caption, style="bold"),
+            title_justify="left",
+            caption=Text("\n".join(self.notes)) if self.notes else None,
+            caption_justify="left",
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        for place, column in enumerate(self.columns):
+            # Broken here to the width of the cells: rich would rather break the numbers.
+            width = max([len(row[place]) for row in self.rows] + [len(word) for word in column.title.split()])
+            heading = textwrap.fill(column.title, width, break_long_words=False)
+            table.add_column(Text(heading), justify="right" if column.numeric else "left", vertical="bottom")
+        for group in self.groups():
+            for place, row in enumerate(group):
+                # Text, not str: a label such as "[red]" is a label, not markup.
+                first = "" if self.grouped and place else row[0]
+                table.add_row(Text(first), *map(Text, row[1:]), end_section=self.grouped and row is group[-1])
+        return table
+
+
+def _pipes(cells: Any) -> str:
+    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
+
+
+def escape_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it is, on one line.
+
+    >>> escape_markdown("a|b <b>*x*\ny")
+    'a\\|b \\<b\\>\\*x\\* y'
+    """
+    return re.sub(r"([\\`*_<>|#\[\]])", r"\\\1", " ".join(text.split()))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How one key of `metrics.json` is shown: `scale` 100 and a % in the title for percentages."""
+
+    key: str
+    title: str
+    meaning: str
+    scale: float = 1.0
+    decimals: int = 4
+
+    def show(self, value: float) -> str:
+        """
+        >>> Metric("accuracy", "Accuracy %", "", scale=100, decimals=1).show(0.8537)
+        '85.4'
+        """
+        return f"{self.scale * value:,.{self.decimals}f}"
+
+
+METRICS = (
+    Metric("n", "n", "rows", decimals=0),
+    Metric("accuracy", "Accuracy %", "rows whose most probable class is the label", 100, 1),
+    Metric("nll", "NLL", "mean negative log-probability of the label"),
+    Metric("brier", "Brier", "squared error of the probabilities, summed over the classes (0 to 2)"),
+    Metric("ece", "ECE % [95 %]", "expected calibration error with its bias-corrected 95 % interval", 100, 2),
+    Metric(
+        "ece_noise_floor",
+        "Noise floor % (95th)",
+        "the ECE that a perfectly calibrated model would show on this many rows: mean (95th percentile)",
+        100,
+        2,
+    ),
+    Metric("adaptive_ece", "Adaptive ECE %", "ECE with bins of equal mass", 100, 2),
+    Metric("classwise_ece", "Classwise ECE %", "mean over the classes of the ECE of that class", 100, 2),
+    Metric(
+        "oe", "OE %", "overconfidence error: only bins that claim too much, weighted by confidence", 100, 2
+    ),
+    Metric("mce", "MCE %", "largest gap of any bin, however few its rows", 100, 2),
+    Metric("aurc", "AURC", "area under the risk-coverage curve: mean error rate of what is accepted"),
+    Metric("augrc", "AUGRC", "mean share of all rows that are accepted and wrong"),
+)
+# What fits in a terminal of 80 columns.
+HEADLINE_KEYS = ("accuracy", "nll", "ece", "ece_noise_floor")
+
+
+def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None) -> Table:
+    """Split by {uncalibrated, calibrated}: the metrics of a run (the content of `metrics.json`).
+
+    `keys` picks columns (`HEADLINE_KEYS` for a terminal); all by default.
+    """
+    shown = [metric for metric in METRICS if keys is None or metric.key in keys]
+    rows = []
+    marks = set()
+    for split, stages in metrics["splits"].items():
+        for stage in ("uncalibrated", "calibrated"):
+            values = stages[stage]
+            if is_in_sample(stages, stage):
+                marks.add(IN_SAMPLE)
+                stage = f"{stage} {IN_SAMPLE}"
+            cells = [_cell(metric, values) for metric in shown]
+            if is_within_noise(values):
+                marks.add(WITHIN_NOISE)
+            rows.append((split, stage, *cells))
+    notes = {IN_SAMPLE: IN_SAMPLE_NOTE, WITHIN_NOISE: WITHIN_NOISE_NOTE}
+    return Table(
+        caption="Metrics before and after temperature scaling",
+        columns=(
+            Column("Split", numeric=False),
+            Column("Stage", numeric=False),
+            *(Column(metric.title, metric.meaning) for metric in shown),
+        ),
+        rows=tuple(rows),
+        notes=tuple(f"{mark} {note}" for mark, note in notes.items() if mark in marks),
+        grouped=True,
+    )
+
+
+def _cell(metric: Metric, values: Mapping[str, Any]) -> str:
+    shown = metric.show(values[metric.key])
+    if metric.key == "ece":
+        return ece_text(values) + (f" {WITHIN_NOISE}" if is_within_noise(values) else "")
+    if metric.key == "ece_noise_floor" and values.get("ece_noise_floor_p95") is not None:
+        return f"{shown} ({metric.show(values['ece_noise_floor_p95'])})"
+    return shown
+
+
+def ece_text(values: Mapping[str, Any]) -> str:
+    """The ECE in percent with its interval, where there is one.
+
+    >>> ece_text({"ece": 0.0421, "ece_ci": [0.0305, 0.0533]})
+    '4.21 [3.05, 5.33]'
+    """
+    interval = values.get("ece_ci")
+    ece = f"{100 * values['ece']:.2f}"
+    return f"{ece} [{100 * interval[0]:.2f}, {100 * interval[1]:.2f}]" if interval else ece
+
+
+def is_within_noise(values: Mapping[str, Any]) -> bool:
+    """Whether a perfectly calibrated model shows an ECE this large in 5 % of draws or more.
+
+    >>> is_within_noise({"ece": 0.012, "ece_noise_floor": 0.010, "ece_noise_floor_p95": 0.015})
+    True
+    """
+    return bool(values["ece"] <= values.get("ece_noise_floor_p95", values["ece_noise_floor"]))
+
+
+def is_in_sample(stages: Mapping[str, Any], stage: str) -> bool:
+    """Whether the metrics of a stage come from the rows that the calibrator was fitted on."""
+    return bool(stages[stage].get("in_sample", False))

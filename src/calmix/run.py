@@ -1,0 +1,132 @@
+"""The run directory: what a run leaves on disk, and where.
+
+RUN/config.yaml            the effective configuration
+    model/                 a standard checkpoint, temperature folded in; model/README.md the model card
+    calibration.json       the fitted temperature and how it was found
+    dynamics.parquet       what training said about every row
+    predictions/<split>.parquet   row id, label, logits (uncalibrated)
+    metrics.json           every split, uncalibrated and calibrated; written last: it marks a finished run
+    report.html
+    checkpoints/           only while the run is under way; `--resume` reads it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calmix.user_error import UserError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Write to a neighbour, then rename: a reader sees the old file or the whole new one, never half.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "metrics.json"
+    >>> with replacing(target) as fresh:
+    ...     _ = fresh.write_text("{}")
+    >>> target.read_text()
+    '{}'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays last: writers choose a format by it.
+    fresh = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """JSON that other tools read: no NaN, keys in the order given."""
+    with replacing(path) as fresh:
+        fresh.write_text(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_yaml(path: Path, content: Any) -> None:
+    with replacing(path) as fresh:
+        fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory; holds no state of its own."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """A finished run, or a `UserError` that says what is there instead."""
+        run = cls(Path(path))
+        if not run.path.is_dir():
+            raise UserError("no such run directory", file=run.path, remedy="make one with 'calmix train'")
+        if not run.is_finished:
+            state = "the run is not finished" if run.config_file.exists() else "not a run directory"
+            remedy = "continue it with 'calmix train --resume'" if run.config_file.exists() else None
+            raise UserError(state, file=run.path, remedy=remedy)
+        return run
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model"
+
+    @property
+    def model_card_file(self) -> Path:
+        return self.model / "README.md"
+
+    @property
+    def calibration_file(self) -> Path:
+        return self.path / "calibration.json"
+
+    @property
+    def dynamics_file(self) -> Path:
+        return self.path / "dynamics.parquet"
+
+    @property
+    def predictions_directory(self) -> Path:
+        return self.path / "predictions"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.json"
+
+    @property
+    def report_file(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.metrics_file.is_file()
+
+    def config(self) -> dict[str, Any]:
+        return dict(yaml.safe_load(self.config_file.read_text()))
+
+    def metrics(self) -> dict[str, Any]:
+        return dict(json.loads(self.metrics_file.read_text()))
+
+    def calibration(self) -> dict[str, Any]:
+        return dict(json.loads(self.calibration_file.read_text()))
+
+    def predictions_file(self, split: str) -> Path:
+        return self.predictions_directory / f"{split}.parquet"
+
+    def splits(self) -> list[str]:
+        """The splits of `metrics.json`, in its order: validation, test, then the named ones."""
+        return list(self.metrics()["splits"])

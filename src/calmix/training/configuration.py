@@ -1,0 +1,100 @@
+"""Every option of `calmix train`, checked, and as it is saved with the run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calmix.data.columns import ColumnNames
+from calmix.user_error import UserError
+
+EDGES = ("right", "left")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What a run is made of. Two runs of equal configuration and data are equal to the bit on one device."""
+
+    train: str
+    output: str
+    validation: str | None = None
+    test: tuple[str, ...] = ()
+    model: str = "default"
+    method: str = "plain"
+    method_options: dict[str, Any] = field(default_factory=dict)
+    label_smoothing: float = 0.0
+    seed: int = 0
+    epochs: int = 3
+    batch_size: int = 16
+    learning_rate: float = 2e-5
+    max_length: int = 256
+    freeze_embeddings: bool = False
+    dynamics: str = "training"
+    text_column: str | None = None
+    pair_column: str | None = None
+    choices_column: str | None = None
+    label_column: str | None = None
+    id_column: str | None = None
+    bins: int = 15
+    edges: str = "right"
+    device: str = "auto"
+    threads: int | None = None
+    checkpoint_steps: int | None = None
+    checkpoint_minutes: float = 5.0
+    trainer: dict[str, Any] = field(default_factory=dict)
+    """Any further field of `transformers.TrainingArguments`."""
+
+    def __post_init__(self) -> None:
+        _at_least("--epochs", self.epochs, 1)
+        _at_least("--batch-size", self.batch_size, 1)
+        _at_least("--max-length", self.max_length, 4)
+        _at_least("--bins", self.bins, 1)
+        _at_least("--seed", self.seed, 0)
+        if not 0 < self.learning_rate < 10:
+            raise UserError(f"--learning-rate is {self.learning_rate}", remedy="give a number such as 2e-5")
+        if self.threads is not None:
+            _at_least("--threads", self.threads, 1)
+        if self.checkpoint_steps is not None:
+            _at_least("--checkpoint-steps", self.checkpoint_steps, 1)
+        if self.edges not in EDGES:
+            raise UserError(f"--edges is {self.edges!r}", remedy="choose right or left")
+        if self.device.split(":")[0] not in DEVICES:
+            raise UserError(f"unknown device {self.device!r}", remedy=f"choose one of {', '.join(DEVICES)}")
+        if not isinstance(self.trainer, Mapping):
+            raise UserError("'trainer' must be a table of transformers.TrainingArguments fields")
+        self.columns()
+
+    def columns(self) -> ColumnNames:
+        return ColumnNames.from_options(
+            text=self.text_column,
+            pair=self.pair_column,
+            choices=self.choices_column,
+            label=self.label_column,
+            id=self.id_column,
+        )
+
+    def options_of_method(self) -> dict[str, Any]:
+        """The method's own options; label smoothing is one that every method has."""
+        return {"label_smoothing": self.label_smoothing, **self.method_options}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for `config.yaml`."""
+        return {**dataclasses.asdict(self), "test": list(self.test)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        return cls(**{**values, "test": tuple(values.get("test") or ())})
+
+    def differences(self, other: TrainConfig) -> list[str]:
+        """Options that differ, but for those that cannot change a result."""
+        harmless = {"output", "checkpoint_steps", "checkpoint_minutes"}
+        ours, theirs = self.as_dict(), other.as_dict()
+        return [name for name in ours if name not in harmless and ours[name] != theirs[name]]
+
+
+def _at_least(option: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{option} is {value}", remedy=f"give a whole number of at least {least}")

@@ -1,0 +1,85 @@
+"""Logits for rows, from a trainer or a saved checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+from transformers import Trainer, TrainingArguments
+
+from calmix.calibration.predictions import Predictions
+from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
+from calmix.data.rows import Rows
+from calmix.models.loading import load_tokenizer, load_trained, longest_input
+from calmix.training.hardware import prepare_processor
+from calmix.training.progress import hush, quiet
+
+
+def predict_logits(trainer: Trainer, rows: EncodedRows) -> NDArray[np.float32]:
+    """Logits in the order of the rows; batches are made from long to short, so that little is padded."""
+    view, order = rows.by_length()
+    output: Any = trainer.predict(view)  # type: ignore[arg-type]
+    by_length = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
+    logits = np.empty(by_length.shape, dtype=np.float32)
+    logits[order] = by_length
+    return logits
+
+
+def predict_with_checkpoint(
+    directory: Path, rows: Rows, *, max_length: int | None = None, batch_size: int = 64, device: str = "auto"
+) -> NDArray[np.float32]:
+    """What a saved classifier says about rows."""
+    hush()
+    prepare_processor()
+    tokenizer = load_tokenizer(str(directory))
+    model = load_trained(directory)
+    limit = longest_input(model, tokenizer)
+    length = min(x for x in (max_length, limit, 512) if x is not None)
+    encoded = encode_rows(rows, tokenizer, max_length=length)
+    arguments = TrainingArguments(
+        per_device_eval_batch_size=batch_size,
+        report_to="none",
+        use_cpu=device == "cpu",
+        dataloader_pin_memory=torch.cuda.is_available() and device != "cpu",
+        disable_tqdm=True,
+    )
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=encoded.is_choice),
+    )
+    quiet(trainer)
+    return predict_logits(trainer, encoded)
+
+
+def as_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
+    return Predictions.from_logits(logits, rows.labels, ids=rows.row_ids, class_names=rows.label_names)
+
+
+def answer_table(
+    rows: Rows,
+    logits: NDArray[np.float32],
+    label_names: Sequence[str],
+    threshold: float | None,
+    *,
+    decides: bool,
+) -> pa.Table:
+    """One line per row: its id, label, confidence, every class's probability and, where it `decides`, whether
+    the answer is accepted. Without a threshold none is."""
+    probabilities = softmax(logits.astype(np.float64), axis=1)
+    confidence = probabilities.max(axis=1)
+    columns: dict[str, Any] = {
+        "row_id": rows.row_ids,
+        "label": [label_names[index] for index in probabilities.argmax(axis=1)],
+        "confidence": confidence,
+    }
+    if decides:
+        columns["accept"] = confidence >= (np.inf if threshold is None else threshold)
+    columns |= {f"prob_{name}": probabilities[:, index] for index, name in enumerate(label_names)}
+    return pa.table(columns)

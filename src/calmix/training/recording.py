@@ -1,0 +1,224 @@
+"""The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`.
+
+    class MyTrainer(RecordsDynamics, Trainer): ...
+
+    trainer = MyTrainer(model=..., args=..., train_dataset=...)
+    trainer.train()
+    trainer.recorder.dynamics()
+
+The mixin makes the training batches itself, so that every row carries its position in the dataset:
+batches of similar length in an order fixed by (seed, epoch), which resumes exactly. It records the logits of
+the training forward passes, saves what it recorded with every checkpoint, and takes it up again on resume.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from safetensors.numpy import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import TrainOutput, get_last_checkpoint
+
+from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
+from calmix.dynamics.recorder import DynamicsRecorder
+
+if TYPE_CHECKING:
+    _Base = Trainer
+else:
+    _Base = object
+
+DYNAMICS_FILE = "dynamics.safetensors"
+
+
+class RecordsDynamics(_Base):
+    """Mixin: rows keep their identity through training, and what the network says about them is kept."""
+
+    recorder: DynamicsRecorder | None = None
+    batches: EpochBatchSampler
+    keys: BatchKeys
+    """The keys of the micro-batch under way."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.add_callback(_Bookkeeping(self))
+        self.when_recording = getattr(self.args, "dynamics", "training")
+        if self.train_dataset is not None and self.when_recording != "off":
+            self.recorder = self.make_recorder()
+
+    def make_recorder(self) -> DynamicsRecorder | None:
+        """A recorder for the rows of the training set; None where it has no integer labels."""
+        rows: Any = self.train_dataset
+        labels = _label_column(rows)
+        if labels is None:
+            return None
+        ids = getattr(rows, "row_ids", None)
+        return DynamicsRecorder(
+            range(len(rows)) if ids is None else ids,
+            labels,
+            epochs=max(int(np.ceil(self.args.num_train_epochs)), 1),
+            num_classes=count_classes(self.model, rows),
+        )
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any | dict[str, Any] | None = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = get_last_checkpoint(str(self.args.output_dir))
+        if resume_from_checkpoint:
+            self.load_recorded(Path(str(resume_from_checkpoint)))
+        return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        rows: Any = self.train_dataset
+        if rows is None:
+            raise ValueError("training requires a train_dataset")
+        self.batches = EpochBatchSampler(
+            rows=len(rows),
+            batch_size=self._train_batch_size,
+            seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
+            lengths=row_lengths(rows) if getattr(self.args, "length_buckets", True) else None,
+            processes=self.args.world_size,
+            drop_last=self.args.dataloader_drop_last,
+        )
+        loader: DataLoader[Any] = DataLoader(
+            KeyedRows(rows),  # type: ignore[arg-type]
+            batch_sampler=self.batches,
+            collate_fn=KeyedCollator(self.data_collator, self._accepted_features()),
+            num_workers=self.args.dataloader_num_workers,
+            pin_memory=self.args.dataloader_pin_memory and self.args.device.type != "cpu",
+            persistent_workers=self.args.dataloader_persistent_workers,
+            # A loader without its own generator draws from the global one, which dropout uses too.
+            generator=torch.Generator(),
+        )
+        return self.accelerator.prepare(loader)  # type: ignore[no-any-return]
+
+    def _accepted_features(self) -> frozenset[str] | None:
+        if not self.args.remove_unused_columns:
+            return None
+        model: Any = self.accelerator.unwrap_model(self.model)
+        if hasattr(model, "get_base_model"):  # PEFT's own forward takes anything
+            model = model.get_base_model()
+        return frozenset(inspect.signature(model.forward).parameters) | {"label", "label_ids", "labels"}
+
+    def training_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor | Any],
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        keys: Any = inputs.pop(BatchKeys.NAME)
+        self.keys = keys
+        return super().training_step(model, inputs, num_items_in_batch)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor | Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        loss, outputs = super().compute_loss(
+            model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
+        )
+        if model.training:
+            self.record(outputs["logits"] if isinstance(outputs, dict) else outputs[1])
+        return (loss, outputs) if return_outputs else loss
+
+    def record(self, logits: Tensor | None) -> None:
+        """The logits of the micro-batch under way; padding rows are left out."""
+        if self.recorder is None or self.when_recording != "training" or logits is None:
+            return
+        real = self.keys.real
+        if real:
+            seen = logits[:real].detach().to("cpu", torch.float32).numpy()
+            self.recorder.record_positions(self.keys.positions[:real], seen, epoch=self.current_epoch)
+
+    def record_epoch_end(self) -> None:
+        """One pass over the training rows in evaluation mode."""
+        if self.recorder is None or self.when_recording != "epoch_end":
+            return
+        epoch = self.current_epoch - 1  # the epoch that has just ended
+        logits = self.predict(self.train_dataset, metric_key_prefix="dynamics").predictions  # type: ignore[arg-type]
+        if self.is_world_process_zero():  # every process holds all predictions: one of them counts
+            self.recorder.record_positions(np.arange(len(logits)), logits, epoch=epoch)
+
+    @property
+    def current_epoch(self) -> int:
+        """Epochs completed, by whole steps: the fraction in `state.epoch` may round across an epoch's end."""
+        return int(self.state.global_step // self.steps_per_epoch)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        batches = len(self.batches) // max(self.args.world_size, 1)
+        return int(max(-(-batches // self.args.gradient_accumulation_steps), 1))
+
+    def merged_recorder(self) -> DynamicsRecorder | None:
+        """What all processes recorded, on every process."""
+        if self.recorder is None or self.args.world_size == 1:
+            return self.recorder
+        states = gather_object([self.recorder.state()])
+        whole = self.make_recorder()
+        assert whole is not None
+        whole.merge(states)
+        return whole
+
+    def save_recorded(self, directory: Path) -> None:
+        whole = self.merged_recorder()
+        if whole is not None and self.is_world_process_zero():
+            save_file(whole.state(), directory / DYNAMICS_FILE)
+
+    def load_recorded(self, directory: Path) -> None:
+        # The file holds what all processes recorded: one of them goes on from it, the others from nothing.
+        file = directory / DYNAMICS_FILE
+        if self.recorder is not None and file.is_file() and self.is_world_process_zero():
+            self.recorder.load_state(load_file(file))
+
+
+class _Bookkeeping(TrainerCallback):
+    """Calls the mixin at the Trainer's own moments."""
+
+    def __init__(self, trainer: RecordsDynamics) -> None:
+        self.trainer = trainer
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        # Set here, and not through `set_epoch` of the loader, which does not reach a sampler that is wrapped
+        # twice (several processes, resumed in mid-epoch).
+        self.trainer.batches.set_epoch(self.trainer.current_epoch)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer.record_epoch_end()
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer.save_recorded(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+
+
+def count_classes(model: Any, rows: Any) -> int:
+    """Logits per row: the head's labels, or the choices of a multiple-choice row."""
+    if "MultipleChoice" in type(getattr(model, "base_model", model)).__name__ + type(model).__name__:
+        per_row = getattr(rows, "sequences_per_row", None)
+        return int(per_row) if per_row else len(rows[0]["input_ids"])
+    return int(model.config.num_labels)
+
+
+def _label_column(rows: Any) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """The labels of a dataset, whether ours or Hugging Face's."""
+    labels = getattr(rows, "labels", None)
+    if labels is None:
+        for name in ("labels", "label", "label_ids"):
+            if name in (getattr(rows, "column_names", None) or ()):
+                labels = rows[name]
+                break
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    return array.astype(np.int64) if array.ndim == 1 and array.dtype.kind in "iu" else None

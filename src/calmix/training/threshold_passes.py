@@ -1,0 +1,230 @@
+"""The training passes behind a list of likely mislabelled rows.
+
+Each pass trains a fresh network, by plain fine-tuning, on all training rows, of which some are threshold
+samples: rows with a label that is certainly wrong (`dynamics.label_noise`). What is kept of a pass is the
+area under the margin of every row, and nothing else: the head of a pass has one class more than the task, so
+its logits and probabilities mean nothing to a model of the task.
+
+    DIRECTORY/<fingerprint>/aum.parquet    a finished pass: row_id, label, assigned, threshold, aum
+                            checkpoints/   only while it is under way
+
+A pass is found again by its fingerprint, a hash of all that goes into it (tokens, labels, first weights and
+settings), so the same question is never trained twice; a pass that was cut off goes on from its newest whole
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
+from calmix.data.rows import Rows
+from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
+from calmix.models.loading import load_classifier, load_tokenizer, longest_input
+from calmix.run import replacing
+from calmix.training.arguments import MixupArguments
+from calmix.training.checkpoints import newest_complete
+from calmix.training.configuration import TrainConfig
+from calmix.training.hardware import prepare_processor
+from calmix.training.progress import Progress, hush, quiet
+from calmix.training.trainer import MixupTrainer
+from calmix.user_error import UserError
+
+FAKE_CLASS = "threshold sample"
+AUM_FILE = "aum.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdPass:
+    """One finished pass: what each row was labelled, and its AUM against that label (NaN where unseen)."""
+
+    run: ThresholdRun
+    aum: npt.NDArray[np.float64]
+    fingerprint: str
+    was_trained: bool
+    """False where the pass was found finished."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseSearch:
+    """The passes, and what they say about the labels."""
+
+    passes: tuple[ThresholdPass, ...]
+    verdict: NoiseVerdict
+    findings: tuple[str, ...]
+
+
+def find_label_noise(
+    config: TrainConfig, rows: Rows, directory: str | Path, *, runs: int = 2, percentile: float = 0.99
+) -> NoiseSearch:
+    """Train the passes, or find them finished in `directory`, and flag the rows they give away.
+
+    Of `config` the network and the settings of training count, not the method: a pass is always plain, with
+    hard labels, for the margin of a mixed or smoothed target is no longer that of the label. Of two runs, a
+    row is flagged if every run in which it was an original flags it (`label_noise.threshold_filter`).
+    """
+    hush()
+    prepare_processor(config.threads)
+    plan = plan_threshold_samples(
+        rows.labels,
+        rows.class_count,
+        seed=config.seed,
+        runs=runs,
+        task=rows.task,
+        class_names=rows.label_names,
+    )
+    tokenizer = load_tokenizer(config.model)
+    passes = []
+    encoded: EncodedRows | None = None
+    for number, run in enumerate(plan.runs, start=1):
+        names = (*rows.label_names, FAKE_CLASS)[: run.num_classes]
+        model = load_classifier(
+            config.model,
+            task=rows.task,
+            label_names=names,
+            seed=config.seed,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        if encoded is None:
+            limit = longest_input(model, tokenizer)
+            length = min(config.max_length, limit) if limit else config.max_length
+            encoded = encode_rows(rows, tokenizer, max_length=length)
+        relabelled = replace(encoded, labels=run.labels)
+        fingerprint = fingerprint_of(config, relabelled, model)
+        place = Path(directory) / fingerprint
+        aum = read_pass(place / AUM_FILE, relabelled)
+        was_trained = aum is None
+        if aum is None:
+            title = f"threshold pass {number} of {len(plan.runs)}"
+            aum = train_pass(config, relabelled, model, tokenizer, place, title)
+            write_pass(place, rows, run, aum)
+        passes.append(ThresholdPass(run, aum, fingerprint, was_trained))
+    verdict = threshold_filter([one.aum for one in passes], plan.runs, k=percentile)
+    return NoiseSearch(tuple(passes), verdict, (*plan.findings, *verdict.findings))
+
+
+def train_pass(
+    config: TrainConfig,
+    rows: EncodedRows,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    place: Path,
+    title: str,
+) -> npt.NDArray[np.float64]:
+    """The AUM of every row against the label it has in this pass, recorded in training."""
+    if config.freeze_embeddings:
+        for parameter in model.get_input_embeddings().parameters():
+            parameter.requires_grad = False
+    checkpoints = place / "checkpoints"
+    trainer = MixupTrainer(
+        model=model,
+        args=pass_arguments(config, checkpoints),
+        train_dataset=rows,
+        data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=rows.is_choice),
+        processing_class=tokenizer,
+    )
+    quiet(trainer)
+    trainer.add_callback(Progress(title))
+    checkpoint = newest_complete(checkpoints)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    recorder = trainer.merged_recorder()
+    assert recorder is not None
+    return DataMap.from_recorder(recorder).aum
+
+
+def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
+    """The run's own settings of training, but for what a pass must not do: evaluate, or choose an epoch."""
+    settings: dict[str, Any] = {
+        "seed": config.seed,
+        "num_train_epochs": config.epochs,
+        "per_device_train_batch_size": config.batch_size,
+        "learning_rate": config.learning_rate,
+        "use_cpu": config.device == "cpu",
+        "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
+        "checkpoint_steps": config.checkpoint_steps,
+        "checkpoint_minutes": config.checkpoint_minutes,
+    }
+    own: dict[str, Any] = {
+        "output_dir": str(checkpoints.absolute()),
+        "method": "plain",
+        "method_options": {},
+        "dynamics": "training",
+        "eval_strategy": "no",
+        "save_strategy": "no",
+        "save_total_limit": 2,
+        "load_best_model_at_end": False,
+    }
+    try:
+        return MixupArguments(**{**settings, **config.trainer, **own})
+    except (TypeError, ValueError) as error:
+        raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
+
+
+def fingerprint_of(config: TrainConfig, rows: EncodedRows, model: PreTrainedModel) -> str:
+    """A hash of what a pass is made of. Threads and device are not in it: they decide the last bits only."""
+    settings = {
+        "epochs": config.epochs,
+        "batch_size": config.batch_size,
+        "learning_rate": config.learning_rate,
+        "freeze_embeddings": config.freeze_embeddings,
+        "seed": config.seed,
+        "trainer": config.trainer,
+    }
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    digest.update("\n".join(rows.row_ids.tolist()).encode())
+    assert rows.labels is not None
+    for array in (rows.labels, rows.offsets, *rows.tokens.values()):
+        digest.update(np.ascontiguousarray(array).data)
+    for name, tensor in model.state_dict().items():
+        digest.update(f"{name} {list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:20]
+
+
+def write_pass(place: Path, rows: Rows, run: ThresholdRun, aum: npt.NDArray[np.float64]) -> None:
+    """Mark a pass as finished; every process of several holds the same numbers, the first one writes."""
+    if not _is_first_process():
+        return
+    table = pa.table(
+        {
+            "row_id": rows.row_ids,
+            "label": rows.labels,
+            "assigned": run.labels,
+            "threshold": run.threshold,
+            "aum": pa.array(aum, mask=np.isnan(aum)),
+        }
+    )
+    with replacing(place / AUM_FILE) as fresh:
+        pq.write_table(table, fresh)
+    shutil.rmtree(place / "checkpoints", ignore_errors=True)
+
+
+def read_pass(file: Path, rows: EncodedRows) -> npt.NDArray[np.float64] | None:
+    """The AUMs of a finished pass, or None."""
+    if not file.is_file():
+        return None
+    table = pq.read_table(file)
+    if table["row_id"].to_pylist() != rows.row_ids.tolist():
+        raise UserError("this pass was trained on other rows", file=file, remedy="delete its directory")
+    return np.asarray(table["aum"].to_numpy(), dtype=np.float64)
+
+
+def _is_first_process() -> bool:
+    import os
+
+    return int(os.environ.get("RANK", "0")) == 0

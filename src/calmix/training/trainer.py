@@ -1,0 +1,194 @@
+"""`MixupTrainer`: a `transformers.Trainer` that trains with any method.
+
+    from calmix import MixupArguments, MixupTrainer
+
+    trainer = MixupTrainer(
+        model=model,
+        args=MixupArguments(output_dir="run", method="plain", method_options={"label_smoothing": 0.1}),
+        train_dataset=train,
+        eval_dataset=validation,
+        processing_class=tokenizer,
+    )
+    trainer.train()
+
+Mixed precision, accumulation, checkpoints, trackers and several processes are the Trainer's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor, nn
+from transformers import Trainer
+from transformers.trainer_utils import TrainOutput
+
+from calmix.data.batches import BatchKeys
+from calmix.mixing.losses import cross_entropy
+from calmix.mixing.method import Method
+from calmix.mixing.step import Mix, Moment, Step
+from calmix.models.seams import Cut, Seams
+from calmix.training.arguments import MixupArguments
+from calmix.training.checkpoints import LOSSES_FILE, Checkpointing, EpochLosses
+from calmix.training.recording import RecordsDynamics, count_classes
+from calmix.user_error import UserError
+
+UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
+
+
+class MixupTrainer(RecordsDynamics, Trainer):
+    """Trains with the method that `args.method` names, or with a `method` of your own."""
+
+    args: MixupArguments
+    # The loss is divided by the rows of the whole optimiser step, not of the micro-batch: the Trainer must
+    # not divide it again.
+    loss_is_scaled_for_ga = True
+
+    def __init__(self, *args: Any, method: Method | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.method = method if method is not None else self.args.build_method()
+        self.epoch_losses = EpochLosses()
+        self.forwards: list[Forward] = []
+        self.add_callback(Checkpointing(self))
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any | dict[str, Any] | None = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        self.epoch_losses = EpochLosses()
+        return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+    def load_recorded(self, directory: Path) -> None:
+        super().load_recorded(directory)
+        if (directory / LOSSES_FILE).is_file() and self.is_world_process_zero():
+            self.epoch_losses.load_state(json.loads((directory / LOSSES_FILE).read_text()))
+
+    def merged_losses(self) -> EpochLosses:
+        """The losses of all processes."""
+        if self.args.world_size == 1:
+            return self.epoch_losses
+        whole = EpochLosses()
+        whole.merge(gather_object([self.epoch_losses.state()]))
+        return whole
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], int]:
+        """The micro-batches of one optimiser step, and how many rows they hold over all processes."""
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        rows = sum(batch[BatchKeys.NAME].real for batch in batches)
+        if self.args.world_size > 1:
+            rows = int(self.accelerator.reduce(torch.tensor(rows, device=device)).item())
+        return batches, max(rows, 1)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor | Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        # The model never sees labels: it would take floating ones for a multi-label task.
+        labels = inputs.pop("labels")
+        if not model.training:
+            outputs = model(**inputs)
+            loss = cross_entropy(outputs.logits, labels).mean()
+            return (loss, outputs) if return_outputs else loss
+
+        forward = Forward(model, self.seams, inputs)
+        self.forwards.append(forward)
+        result = self.method.losses(self.make_step(labels, inputs, forward))
+        self.record(result.logits)
+        # Padding rows stand last. They are forwarded, since all processes must, and have no weight.
+        losses = result.losses[: self.keys.real]
+        self.epoch_losses.add(self.current_epoch, losses)
+        rows = num_items_in_batch if num_items_in_batch is not None else len(losses)
+        # Gradients are averaged over processes; the sum of all rows is divided by all rows.
+        loss = losses.sum() / rows * self.args.world_size
+        return (loss, {"logits": result.logits}) if return_outputs else loss
+
+    def training_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor | Any],
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        try:
+            return super().training_step(model, inputs, num_items_in_batch)
+        finally:
+            # Backward has ended: nothing is run again, the network is whole once more.
+            while self.forwards:
+                self.forwards.pop().restore()
+
+    def make_step(self, labels: Tensor, inputs: dict[str, Any], forward: Forward) -> Step:
+        """The micro-batch under way, as a method sees it."""
+        return Step(
+            labels=labels,
+            num_classes=self.num_classes,
+            forward=forward,
+            moment=Moment(self.args.seed, self.current_epoch, self.state.global_step, self.keys.number),
+            inputs=inputs,
+            real=self.keys.real,
+            head=self.seams.head,
+            fillers=self.fillers,
+            longest=None if self.batches.lengths is None else int(self.batches.lengths.max()),
+        )
+
+    @cached_property
+    def seams(self) -> Seams:
+        return Seams(self.accelerator.unwrap_model(self.model))
+
+    @cached_property
+    def num_classes(self) -> int:
+        return count_classes(self.model, self.train_dataset)
+
+    @cached_property
+    def fillers(self) -> dict[str, int]:
+        """The tokens that pairs can be padded with."""
+        tokenizer: Any = self.processing_class
+        if tokenizer is None or not hasattr(tokenizer, "convert_tokens_to_ids"):
+            return {}
+        vocabulary = tokenizer.get_vocab()
+        candidates = {
+            "sep": tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id,
+            "pad": tokenizer.pad_token_id,
+            "unused": next((vocabulary[name] for name in UNUSED_TOKENS if name in vocabulary), None),
+        }
+        return {name: token for name, token in candidates.items() if token is not None}
+
+
+class Forward:
+    """Runs the network on the rows of a micro-batch, mixed at a depth or as they are."""
+
+    def __init__(self, model: nn.Module, seams: Seams, inputs: dict[str, Any]) -> None:
+        self.model, self.seams, self.inputs = model, seams, inputs
+        self.layer_cut: Cut | None = None
+
+    def __call__(self, mix: Mix | None = None, inputs: Mapping[str, Any] | None = None) -> Tensor:
+        batch = self.inputs if inputs is None else inputs
+        if self.layer_cut is not None:
+            raise RuntimeError("a step that mixes at a layer runs the network once")
+        if mix is None:
+            return self.model(**batch).logits  # type: ignore[no-any-return]
+        if isinstance(self.model, nn.DataParallel):
+            raise UserError("mixing needs whole batches", remedy="start one process per GPU with torchrun")
+        cut = self.seams.cut(mix.depth, mix, batch)
+        try:
+            return self.model(**batch).logits  # type: ignore[no-any-return]
+        finally:
+            if 0 < mix.depth < self.seams.head:
+                # With gradient checkpointing, layers run again in backward and must be mixed again.
+                self.layer_cut = cut
+            else:
+                cut.remove()
+
+    def restore(self) -> None:
+        if self.layer_cut is not None:
+            self.layer_cut.remove()

@@ -1,0 +1,148 @@
+"""`calmix calibrate` on a run, a checkpoint directory and a predictions file."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
+
+from calmix.calibration.prediction_files import read_predictions, write_predictions
+from calmix.calibration.predictions import Predictions
+
+
+@pytest.fixture(scope="module")
+def run(reviews, encoders, tmp_path_factory):
+    from calmix.training.configuration import TrainConfig
+    from calmix.training.recipe import train
+
+    config = TrainConfig(
+        train=str(reviews / "train.csv"),
+        validation=str(reviews / "validation.csv"),
+        test=(str(reviews / "test.csv"),),
+        model=str(encoders("bert")),
+        output=str(tmp_path_factory.mktemp("run") / "run"),
+        learning_rate=2e-3,
+        epochs=2,
+    )
+    return train(config).path
+
+
+def probabilities(directory, texts):
+    model = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    with torch.no_grad():
+        return torch.softmax(model(**tokenizer(texts, padding=True, return_tensors="pt")).logits, 1).numpy()
+
+
+def texts_of(reviews, name):
+    import csv
+
+    return [row["text"] for row in csv.DictReader((reviews / f"{name}.csv").open())]
+
+
+def test_a_run_whose_temperature_is_folded_is_not_scaled_twice(calmix, run, tmp_path):
+    code, out, err = calmix("calibrate", run, "--fit-on", "validation", "--output", tmp_path / "c", "--json")
+    assert code == 0, err
+    assert json.loads(out)["temperature"] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["vector", "structured", "platt"])
+def test_the_folded_checkpoint_gives_the_calibrated_probabilities(calmix, run, reviews, tmp_path, method):
+    output = tmp_path / "calibrated"
+    code, out, err = calmix(
+        "calibrate", run, "--fit-on", "test", "--method", method, "--output", output, "--json"
+    )
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["nll_after"] <= result["nll_before"] + (0.01 if method != "vector" else 1e-9)
+    stored = read_predictions(output / "predictions" / "validation.parquet")
+    given = probabilities(output / "model", texts_of(reviews, "validation"))
+    assert np.abs(given - stored.probabilities()).max() < 1e-5
+
+
+def test_any_checkpoint_directory_is_calibrated_on_a_labelled_file(calmix, run, reviews, tmp_path):
+    # A checkpoint that calmix never saw: no record of a temperature, and logits three times too large.
+    model = AutoModelForSequenceClassification.from_pretrained(run / "model")
+    with torch.no_grad():
+        model.classifier.weight.mul_(3)
+        model.classifier.bias.mul_(3)
+    del model.config.calmix_calibration
+    model.save_pretrained(tmp_path / "foreign")
+    AutoTokenizer.from_pretrained(run / "model").save_pretrained(tmp_path / "foreign")
+    output = tmp_path / "calibrated"
+    code, out, err = calmix(
+        "calibrate",
+        tmp_path / "foreign",
+        "--fit-on",
+        reviews / "validation.csv",
+        "--output",
+        output,
+        "--json",
+    )
+    assert code == 0, err
+    assert json.loads(out)["temperature"] == pytest.approx(3.0, rel=1e-2)
+    expected = probabilities(run / "model", texts_of(reviews, "test"))
+    assert np.abs(probabilities(output / "model", texts_of(reviews, "test")) - expected).max() < 2e-3
+    assert json.loads((output / "model" / "config.json").read_text())["calmix_calibration"]["folded"] is True
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+def test_a_predictions_file(calmix, tmp_path, method):
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=(400, 3)) * 4
+    labels = np.array([generator.choice(3, p=np.exp(z / 3) / np.exp(z / 3).sum()) for z in logits])
+    for name, part in (("fit", slice(0, 200)), ("new", slice(200, 400))):
+        write_predictions(tmp_path / f"{name}.parquet", Predictions.from_logits(logits[part], labels[part]))
+    output = tmp_path / "calibrated"
+    code, out, err = calmix(
+        "calibrate", tmp_path / "new.parquet", "--fit-on", tmp_path / "fit.parquet", "--method", method,
+        "--output", output, "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert json.loads(out)["folded"] is False
+    before, after = (
+        read_predictions(f) for f in (tmp_path / "new.parquet", output / "predictions/new.parquet")
+    )
+    assert -after.gold_log_probability().mean() < -before.gold_log_probability().mean()
+
+
+def test_vector_scaling_of_a_choice_head_is_refused_with_the_reason(calmix, encoders, tmp_path):
+    torch.manual_seed(0)
+    AutoModelForMultipleChoice.from_pretrained(encoders("bert")).save_pretrained(tmp_path / "choice")
+    AutoTokenizer.from_pretrained(encoders("bert")).save_pretrained(tmp_path / "choice")
+    rows = [{"text": "the film", "choices": ["great", "dull", "warm"], "label": i % 3} for i in range(12)]
+    (tmp_path / "fit.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    code, _, err = calmix(
+        "calibrate", tmp_path / "choice", "--fit-on", tmp_path / "fit.jsonl", "--method", "vector",
+        "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 2
+    assert "one set of weights for all choices" in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere", "--fit-on", "x", "--output", "out"], "no such run, checkpoint or predictions file"),
+        (["nowhere", "--output", "out"], "nothing to fit on"),
+        (["nowhere", "--fit-on", "x"], "no output directory"),
+        (
+            ["nowhere", "--fit-on", "x", "--output", "out", "--method", "temprature"],
+            "did you mean 'temperature'",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(calmix, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = calmix("calibrate", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_unknown_split_lists_those_there_are(calmix, run, tmp_path):
+    code, _, err = calmix("calibrate", run, "--fit-on", "dev", "--output", tmp_path / "c")
+    assert code == 2
+    assert "one of its splits: validation, test" in err

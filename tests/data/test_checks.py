@@ -1,0 +1,144 @@
+"""Findings about the data, each against rows in which the answer can be seen."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calmix.data import checks
+from calmix.data.rows import Rows
+from calmix.data.splits import Splits
+
+
+def make(texts: list[str], labels: list[int] | None = None, prefix: str = "train", **columns) -> Rows:
+    return Rows.from_columns(
+        [f"{prefix}-{n}" for n in range(1, len(texts) + 1)],
+        texts,
+        labels=[0] * len(texts) if labels is None else labels,
+        label_names=("neg", "pos"),
+        **columns,
+    )
+
+
+def test_test_rows_that_stand_in_training():
+    train = make(["A good film", "bad", "fine"])
+    test = make(["new", "a  GOOD\tfilm ", "bad", "bad"], prefix="test")
+    (finding,) = checks.shared_with_training(train, test, "test")
+    assert (finding.severity, finding.split, finding.count) == ("warning", "test", 3)
+    assert finding.rows == ("test-2", "test-3", "test-4")
+    assert finding.message == "3 of 4 rows (75.0 %) also stand in training (case and blanks aside)"
+    assert checks.shared_with_training(train, make(["new"]), "test") == []
+
+
+def test_both_texts_of_a_pair_count():
+    train = make(["a", "a"], pairs=["b", "c"])
+    test = make(["a", "a", "b"], pairs=["B", "d", "a"], prefix="test")
+    (finding,) = checks.shared_with_training(train, test, "test")
+    assert finding.rows == ("test-1",)
+
+
+def test_the_order_of_choices_does_not_count():
+    train = make(["q"], choices=[["Yes", "no"]])
+    test = make(["q", "q"], choices=[["no", "yes"], ["no", "maybe"]], prefix="test")
+    (finding,) = checks.shared_with_training(train, test, "test")
+    assert finding.rows == ("test-1",)
+
+
+def test_conflicting_duplicates():
+    train = make(["a", "b", "A ", "b", "c"], labels=[0, 1, 1, 1, 0])
+    (finding,) = checks.conflicting_duplicates(train)
+    assert finding.rows == ("train-1", "train-3")
+    assert finding.message == "2 of 5 rows (40.0 %) have the input of another row but a different label"
+
+
+def test_a_question_with_its_choices_turned_round_conflicts_only_in_its_answer():
+    choices = [["yes", "no"], ["no", "yes"], ["yes", "no"]]
+    same_answer = make(["q", "q", "r"], labels=[0, 1, 0], choices=choices)
+    assert checks.conflicting_duplicates(same_answer) == []
+    other_answer = make(["q", "q", "r"], labels=[0, 0, 0], choices=choices)
+    assert checks.conflicting_duplicates(other_answer)[0].rows == ("train-1", "train-2")
+
+
+def test_exact_duplicates_leave_the_first_row_out():
+    train = make(["a", "b", "a", "a", "b"], labels=[0, 1, 0, 1, 1])
+    (finding,) = checks.exact_duplicates(train)
+    assert (finding.severity, finding.rows) == ("note", ("train-3", "train-5"))
+    assert checks.exact_duplicates(make(["a", "b"])) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcA"), st.integers(0, 1)), min_size=1, max_size=12))
+def test_duplicates_agree_with_a_slow_loop(pairs):
+    texts, labels = [text for text, _ in pairs], [label for _, label in pairs]
+    train = make(texts, labels=labels)
+    folded = [(text.lower(), label) for text, label in pairs]
+    repeats = tuple(f"train-{n + 1}" for n, row in enumerate(folded) if row in folded[:n])
+    conflicts = tuple(
+        f"train-{n + 1}" for n, (text, label) in enumerate(folded) if (text, 1 - label) in folded
+    )
+    assert tuple(row for finding in checks.exact_duplicates(train) for row in finding.rows) == repeats
+    assert tuple(row for finding in checks.conflicting_duplicates(train) for row in finding.rows) == conflicts
+
+
+def test_small_validation():
+    assert checks.small_validation(make(["a"] * 200)) == []
+    (finding,) = checks.small_validation(make(["a"] * 199))
+    assert (finding.count, finding.message) == (
+        199,
+        "only 199 rows; below 200 the temperature and the choice of the epoch are unsure",
+    )
+
+
+def test_rare_classes():
+    train = make(["a"] * 12, labels=[0] * 8 + [1] * 4)
+    (finding,) = checks.rare_classes(train)
+    assert (finding.count, finding.message) == (1, "fewer than 5 rows of: pos (4)")
+    assert finding.rows == ("train-9", "train-10", "train-11", "train-12")
+    assert checks.rare_classes(make(["a"] * 10, labels=[0] * 5 + [1] * 5)) == []
+
+
+def test_the_places_of_right_choices_are_no_classes():
+    assert checks.rare_classes(make(["q"] * 3, choices=[["a", "b"]] * 3)) == []
+
+
+def test_truncated_share():
+    lengths = np.array([10, 128, 129, 500])
+    finding = checks.truncated_share(lengths > 128, 128, "test", ["a", "b", "c", "d"])
+    assert (finding.severity, finding.count, finding.rows) == ("warning", 2, ("c", "d"))
+    assert str(finding) == (
+        "warning: test: 2 of 4 rows (50.0 %) are longer than 128 tokens and lose their end"
+    )
+    assert checks.truncated_share([False] * 9 + [True], 128).severity == "note"
+    assert checks.truncated_share([False], 128).count == 0
+
+
+def test_all_checks_of_a_run():
+    train = make(["a", "b", "a", "b", "c"], labels=[0, 1, 0, 0, 1])
+    splits = Splits(train, make(["c"], prefix="validation"), {"far": make(["A"], prefix="far")}, False)
+    found = [(finding.split, finding.count) for finding in checks.check_splits(splits)]
+    assert found == [
+        ("train", 2),
+        ("train", 2),
+        ("train", 1),
+        ("validation", 1),
+        ("validation", 1),
+        ("far", 1),
+    ]
+
+
+def test_clean_data_give_no_findings():
+    train = make([f"train {n}" for n in range(300)], labels=[n % 2 for n in range(300)])
+    validation = make([f"validation {n}" for n in range(200)])
+    assert checks.check_splits(Splits(train, validation, {}, False)) == []
+
+
+def test_a_hundred_thousand_rows_are_checked_in_seconds():
+    train = make([f"a sentence with a number {n} in it" for n in range(100_000)])
+    test = make([f"A sentence with a number {n} in it" for n in range(50_000, 150_000)], prefix="test")
+    start = time.perf_counter()
+    found = checks.check_splits(Splits(train, test, {"test": test}, False))
+    assert [finding.count for finding in found] == [1, 50_000, 50_000]
+    # Under a second on an idle machine; the margin is for a busy one.
+    assert time.perf_counter() - start < 8

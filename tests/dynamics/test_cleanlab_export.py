@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+from pyarrow import csv
+
+from calmix.dynamics.cleanlab_export import cleanlab_issues, write_cleanlab_issues
+from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.label_noise import threshold_filter
+from calmix.dynamics.recorder import DynamicsRecorder
+from calmix.dynamics.training_dynamics import TrainingDynamics
+
+NAMES = ("neg", "pos")
+#                  right       wrong        undecided
+LOGITS = np.array([[[4.0, 0.0]], [[3.0, 0.0]], [[0.0, 1.0]]]).repeat(2, axis=1)
+LABELS = np.array([0, 1, 1])
+
+
+@pytest.fixture
+def datamap():
+    return DataMap.from_dynamics(TrainingDynamics.from_logits(LOGITS, LABELS, class_names=NAMES))
+
+
+def test_without_a_threshold_run_an_issue_is_a_negative_aum(datamap):
+    table = cleanlab_issues(datamap).to_pydict()
+    assert table["is_label_issue"] == [False, True, False]
+    assert table["given_label"] == [0, 1, 1]
+    assert table["predicted_label"] == [0, 0, 1]
+    # Two classes and constant logits: the quality is the probability of the given label.
+    np.testing.assert_allclose(table["label_quality"], datamap.confidence, atol=1e-12)
+
+
+def test_a_verdict_decides_what_is_an_issue(datamap):
+    verdict = threshold_filter([[4.0, -3.0, 1.0]], [[False, True, False]], k=1.0)
+    assert cleanlab_issues(datamap, verdict)["is_label_issue"].to_pylist() == [False, False, False]
+    verdict = threshold_filter([[4.0, 2.0, 1.0]], [[False, True, False]], k=1.0)
+    table = cleanlab_issues(datamap, verdict)
+    assert table["is_label_issue"].to_pylist() == [False, False, True]
+    assert table["label_quality"].to_pylist()[1] is None  # a threshold sample was never judged
+
+
+def test_rows_never_seen_are_no_issue():
+    recorder = DynamicsRecorder(["a", "b"], [0, 1], epochs=1, num_classes=2)
+    recorder.record(["a"], [[0.0, 1.0]])
+    table = cleanlab_issues(DataMap.from_recorder(recorder)).to_pydict()
+    assert table["is_label_issue"] == [True, False]
+    assert table["label_quality"][1] is None
+    assert table["predicted_label"] == [1, None]
+
+
+def test_the_csv_holds_the_same_table(tmp_path, datamap):
+    write_cleanlab_issues(tmp_path / "issues.csv", datamap, like="Datalab")
+    assert csv.read_csv(tmp_path / "issues.csv").to_pydict()["given_label"] == ["neg", "pos", "pos"]
+
+
+def test_the_columns_are_those_of_cleanlearning_and_it_takes_them():
+    cleanlab = pytest.importorskip("cleanlab.classification")
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(120, 2))
+    y = (x[:, 0] > 0).astype(int)
+    y[:6] = 1 - y[:6]
+    theirs = cleanlab.CleanLearning().find_label_issues(x, y)
+    # The margin of a perfect classifier against the given labels.
+    logits = np.repeat(np.stack([-x[:, 0], x[:, 0]], axis=1)[:, None] * 5, 2, axis=1)
+    ours = cleanlab_issues(DataMap.from_dynamics(TrainingDynamics.from_logits(logits, y))).to_pandas()
+    assert ours.columns.tolist() == ["row_id", *theirs.columns]
+    assert np.flatnonzero(ours["is_label_issue"]).tolist() == list(range(6))
+    fitted = cleanlab.CleanLearning().fit(x, y, label_issues=ours)
+    assert fitted.get_label_issues()["is_label_issue"].sum() == 6
+
+
+def test_the_columns_are_those_of_datalab(datamap):
+    pytest.importorskip("cleanlab")
+    pytest.importorskip("datasets")
+    from cleanlab import Datalab
+
+    names = ["neg", "pos"] * 20
+    lab = Datalab(data={"y": names}, label_name="y", verbosity=0)
+    probabilities = np.random.default_rng(0).dirichlet([1, 1], size=40)
+    lab.find_issues(pred_probs=probabilities, issue_types={"label": {}})
+    theirs = lab.get_issues("label")
+    ours = cleanlab_issues(datamap, like="Datalab")
+    assert ours.column_names == ["row_id", *theirs.columns]
+    assert ours["given_label"].to_pylist() == ["neg", "pos", "pos"]
+    assert set(theirs["given_label"]) == {"neg", "pos"}

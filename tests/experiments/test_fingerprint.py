@@ -1,0 +1,99 @@
+"""A fingerprint changes with what changes a result, and with nothing else."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from calmix.experiments import fingerprint as module
+from calmix.experiments.fingerprint import Fingerprints
+
+
+@pytest.fixture
+def of():
+    return lambda config: Fingerprints().of(config)
+
+
+def test_the_place_and_the_format_of_the_data_do_not_matter(tiny, tmp_path, of):
+    config = tiny(tmp_path / "a")
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    rows = list(csv.DictReader(open(config.train)))
+    with (moved / "train.jsonl").open("w") as file:
+        file.writelines(json.dumps({"sentence": row["text"], "label": row["label"]}) + "\n" for row in rows)
+    assert of(config) == of(replace(config, output="b", checkpoint_steps=3, bins=10, edges="left"))
+    renamed = replace(config, train=str(moved / "train.jsonl"), text_column="sentence")
+    for name in ("validation",):
+        source = [{"sentence": r["text"], "label": r["label"]} for r in csv.DictReader(open(config.validation))]
+        (moved / f"{name}.jsonl").write_text("\n".join(map(json.dumps, source)))
+        renamed = replace(renamed, validation=str(moved / f"{name}.jsonl"))
+    tests = []
+    for test in config.test:
+        name, _, path = test.rpartition("=")
+        source = [{"sentence": r["text"], "label": r["label"]} for r in csv.DictReader(open(path))]
+        target = moved / f"{name or 'test'}.jsonl"
+        target.write_text("\n".join(map(json.dumps, source)))
+        tests.append(f"{name}={target}" if name else str(target))
+    assert of(replace(renamed, test=tuple(tests))) == of(config)
+
+
+def test_one_changed_row_matters_in_every_split(tiny, tmp_path, of):
+    config = tiny(tmp_path)
+    for field in ("train", "validation"):
+        changed = tmp_path / f"{field}.csv"
+        changed.write_text(open(getattr(config, field)).read().replace("the", "teh", 1))
+        assert of(replace(config, **{field: str(changed)})) != of(config)
+    changed = tmp_path / "other.csv"
+    changed.write_text(open(config.test[1].partition("=")[2]).read() + "great,positive\n")
+    assert of(replace(config, test=(config.test[0], f"other={changed}"))) != of(config)
+
+
+def test_the_content_of_the_network_matters_and_its_prose_does_not(tiny, tmp_path, of):
+    config = tiny(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(config.model, copy)
+    same = replace(config, model=str(copy))
+    assert of(same) == of(config)
+    (copy / "README.md").write_text("a model card")
+    assert of(same) == of(config)
+    content = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**content, "hidden_dropout_prob": 0.3}))
+    assert of(same) != of(config)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1}, {"epochs": 3}, {"batch_size": 8}, {"learning_rate": 1e-3}, {"max_length": 32},
+        {"threads": 2}, {"label_smoothing": 0.1}, {"method": "focal"}, {"freeze_embeddings": True},
+        {"trainer": {"weight_decay": 0.1}}, {"device": "cpu"}, {"dynamics": "epoch_end"},
+    ],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_every_option_that_changes_a_result_matters(tiny, tmp_path, of, change):
+    config = tiny(tmp_path)
+    assert of(replace(config, **change)) != of(config)
+
+
+def test_an_option_at_its_default_is_the_default(tiny, tmp_path, of):
+    config = tiny(tmp_path, method="cls-mixup")
+    assert of(replace(config, method_options={"alpha": 0.4})) == of(config)
+    assert of(replace(config, method_options={"alpha": 0.5})) != of(config)
+
+
+def test_the_numerics_version_matters(tiny, tmp_path, of, monkeypatch):
+    before = of(tiny(tmp_path))
+    monkeypatch.setattr(module, "NUMERICS_VERSION", module.NUMERICS_VERSION + 1)
+    assert of(tiny(tmp_path)) != before
+
+
+def test_the_seed_of_a_validation_part_that_is_split_off_is_read_anew(tiny, tmp_path):
+    config = tiny(tmp_path, validation=None)
+    fingerprints = Fingerprints()
+    first, second = (fingerprints.data_of(replace(config, seed=seed)) for seed in (0, 1))
+    assert first["test"] == second["test"]
+    assert first["validation"] != second["validation"]
+    given = tiny(tmp_path)
+    assert fingerprints.data_of(given) == fingerprints.data_of(replace(given, seed=1))

@@ -1,0 +1,56 @@
+import json
+
+import pytest
+import torch
+
+from calmix.models.loading import load_classifier, load_tokenizer, load_trained, longest_input
+from calmix.user_error import UserError
+
+LABELS = ("negative", "positive")
+
+
+def load(directory, seed=0, task="single"):
+    return load_classifier(str(directory), task=task, label_names=LABELS, seed=seed)
+
+
+def test_the_new_head_is_drawn_from_the_seed(encoders):
+    first, again, other = (load(encoders("bert"), seed).classifier.weight for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_checkpoint_in_half_precision_is_loaded_in_single_precision(encoders, tmp_path):
+    load(encoders("bert")).to(torch.bfloat16).save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "bfloat16"
+    assert load(tmp_path).dtype == torch.float32
+    assert load_trained(tmp_path).dtype == torch.float32
+
+
+def test_label_names_are_saved_with_the_network(encoders):
+    assert load(encoders("roberta")).config.id2label == {0: "negative", 1: "positive"}
+
+
+def test_a_trained_multiple_choice_network_comes_back_as_one(encoders, tmp_path):
+    load(encoders("bert"), task="choice").save_pretrained(tmp_path)
+    assert "MultipleChoice" in type(load_trained(tmp_path)).__name__
+
+
+def test_roberta_takes_fewer_tokens_than_it_has_positions(encoders):
+    for family, expected in {"bert": 64, "roberta": 63}.items():
+        # RoBERTa numbers positions from the padding index (here 0) + 1.
+        model, tokenizer = load(encoders(family)), load_tokenizer(str(encoders(family)))
+        assert longest_input(model, tokenizer) == expected
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty directory", "file"])
+def test_what_is_not_a_model_is_said_in_one_line(kind, tmp_path):
+    path = tmp_path / "thing"
+    if kind == "empty directory":
+        path.mkdir()
+    elif kind == "file":
+        path.write_text("not a model")
+    with pytest.raises(UserError) as error:
+        load_tokenizer(str(path))
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "name a checkpoint directory, a hub model, or 'default'" in str(error.value)

@@ -1,0 +1,183 @@
+"""A run directory made of real arrays, and a reader of the pages it gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.dynamics.dynamics_file import write_dynamics
+from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.run import Run, write_json, write_yaml
+
+LABELS = ("<b>joy</b>", "R&D | sales", "it's")
+TEMPERATURE = 1.75
+SIZES = {"validation": 300, "test": 400, "news": 350}
+
+
+def draw_predictions(rows: int, seed: int, *, split: str = "test", classes: int = 3) -> Predictions:
+    """Logits whose labels are drawn at softmax(z / TEMPERATURE): overconfident, and exactly so."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(scale=3.0, size=(rows, classes))
+    noise = generator.gumbel(size=logits.shape)
+    labels = (logits / TEMPERATURE + noise).argmax(axis=1)
+    names = LABELS[:classes]
+    return Predictions.from_logits(
+        logits, labels, ids=[f"{split}-{row}" for row in range(1, rows + 1)], class_names=names
+    )
+
+
+def draw_dynamics(rows: int, seed: int, *, epochs: int = 3) -> TrainingDynamics:
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(scale=2.0, size=(rows, epochs, 3))
+    ids = ["<i>train</i>-1", *(f"train-{row}" for row in range(2, rows + 1))]
+    return TrainingDynamics.from_logits(
+        logits, generator.integers(0, 3, rows), row_ids=ids, class_names=LABELS
+    )
+
+
+def build_run(path: Path) -> Run:
+    run = Run(path)
+    splits = {}
+    for seed, (split, rows) in enumerate(SIZES.items()):
+        predictions = draw_predictions(rows, seed, split=split)
+        write_predictions(run.predictions_file(split), predictions)
+        splits[split] = {
+            "uncalibrated": evaluate(predictions),
+            "calibrated": evaluate(predictions.with_temperature(TEMPERATURE)),
+        }
+    splits["validation"]["calibrated"]["in_sample"] = True
+    write_dynamics(run.dynamics_file, draw_dynamics(120, seed=9))
+    write_json(
+        run.calibration_file,
+        {"method": "temperature", "temperature": TEMPERATURE, "at_bound": None, "fitted_on": "validation"},
+    )
+    write_yaml(
+        run.config_file,
+        {"train": "/home/someone/train.csv", "model": "owner/tiny-bert", "method": "plain", "epochs": 3},
+    )
+    history = [
+        {
+            "epoch": epoch,
+            "train_loss": 1 / epoch,
+            "validation_nll": 0.6 + 0.01 * epoch,
+            "validation_nll_calibrated": abs(epoch - 2) / 10 + 0.5,
+            "temperature": 1 + epoch / 10,
+            "accuracy": 0.7,
+            "chosen": epoch == 2,
+        }
+        for epoch in (1, 2, 3)
+    ]
+    checks = [{"severity": "warning", "split": "test", "message": "<u>3 rows</u> also train", "count": 3}]
+    write_json(
+        run.metrics_file,
+        {
+            "method": "plain",
+            "model": "owner/tiny-bert",
+            "seed": 4,
+            "temperature": TEMPERATURE,
+            "seconds": 75.0,
+            "device": "cpu",
+            "ece_bins": 15,
+            "ece_edges": "right",
+            "splits": splits,
+            "history": history,
+            "data_checks": checks,
+            "label_names": list(LABELS),
+            "sizes": {"train": 120, **SIZES},
+            "task": "single",
+        },
+    )
+    return run
+
+
+@dataclass
+class ReadPage(HTMLParser):
+    """What a browser would find: addresses it would load, tables by caption, charts, all visible text."""
+
+    addresses: list[str] = field(default_factory=list)
+    tables: dict[str, list[list[str]]] = field(default_factory=dict)
+    charts: list[dict] = field(default_factory=list)
+    text: str = ""
+    tags: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._inside: list[str] = []
+        self._caption = ""
+        self._rows: list[list[str]] = []
+        self._chart = False
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.tags.append(tag)
+        self.addresses += [
+            given[name] for name in ("src", "href", "srcset", "action", "data", "poster") if name in given
+        ]
+        self._chart = tag == "script" and given.get("type") == "application/json"
+        if tag == "table":
+            self._caption, self._rows = "", []
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th") and self._rows:
+            self._rows[-1].append("")
+        if tag not in ("meta", "link", "br"):
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._inside and self._inside.pop() != tag:
+            pass
+        if tag == "table":
+            self.tables[self._caption] = self._rows
+
+    def handle_data(self, data):
+        here = self._inside[-1] if self._inside else ""
+        if here == "script" and self._chart:
+            self.charts.append(json.loads(data))
+        elif here not in ("script", "style"):
+            self.text += data
+            if here == "caption":
+                self._caption += data
+            elif here in ("td", "th"):
+                self._rows[-1][-1] += data
+
+
+@pytest.fixture(scope="session")
+def read_page() -> Callable[[str], ReadPage]:
+    def read(html: str) -> ReadPage:
+        page = ReadPage()
+        page.feed(html)
+        page.close()
+        return page
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def predictions_of() -> Callable[..., Predictions]:
+    return draw_predictions
+
+
+@pytest.fixture(scope="session")
+def dynamics_of() -> Callable[..., TrainingDynamics]:
+    return draw_dynamics
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Run:
+    """A finished run; shared, so not to be changed."""
+    return build_run(tmp_path_factory.mktemp("runs") / "reviews_1")
+
+
+@pytest.fixture
+def own_run(tmp_path) -> Run:
+    """A run of the test's own."""
+    return build_run(tmp_path / "own")

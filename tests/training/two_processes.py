@@ -1,0 +1,67 @@
+"""Started by the tests, alone or under torchrun: a short training whose weights and dynamics are saved."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.rows import Rows
+from calmix.models.loading import load_classifier, load_tokenizer
+from calmix.training.arguments import MixupArguments
+from calmix.training.progress import hush, quiet
+from calmix.training.trainer import MixupTrainer
+from tiny import sentences
+
+
+def main() -> None:
+    encoder, output, rows, accumulation, method, options = sys.argv[1:7]
+    hush()
+    torch.set_num_threads(1)
+    texts, names = sentences(int(rows), seed=3)
+    data = Rows.from_columns(
+        [f"row-{i}" for i in range(len(texts))],
+        texts,
+        labels=[int(name == "positive") for name in names],
+        label_names=("negative", "positive"),
+    )
+    tokenizer = load_tokenizer(encoder)
+    model = load_classifier(encoder, task="single", label_names=data.label_names, seed=0)
+    trainer = MixupTrainer(
+        model=model,
+        args=MixupArguments(
+            output_dir=output,
+            method=method,
+            method_options=json.loads(options),
+            num_train_epochs=2,
+            per_device_train_batch_size=8,
+            gradient_accumulation_steps=int(accumulation),
+            learning_rate=1e-3,
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            use_cpu=True,
+            dataloader_pin_memory=False,
+            ddp_backend="gloo" if "WORLD_SIZE" in os.environ else None,
+        ),
+        train_dataset=encode_rows(data, tokenizer, max_length=64),
+        data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
+        processing_class=tokenizer,
+    )
+    quiet(trainer)
+    trainer.train()
+    recorder = trainer.merged_recorder()
+    losses = trainer.merged_losses()
+    if trainer.is_world_process_zero():
+        state = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+        save_file(state, Path(output) / "weights.safetensors")
+        np.savez(Path(output) / "dynamics.npz", **recorder.state())
+        (Path(output) / "losses.json").write_text(json.dumps(losses.state()))
+
+
+if __name__ == "__main__":
+    main()
