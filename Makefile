@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test check bench clean
+.PHONY: help setup demo test check browser bench results clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train on real reviews, print a table and the path of a report (a few minutes)"
 	@echo "make test    lint, types, import contracts, tests"
 	@echo "make check   lint, types and import contracts alone"
+	@echo "make results render the committed comparisons again, without training"
 	@echo "make bench   measure speed and memory against the peers"
 	@echo "make setup   create .venv with everything in it"
 
@@ -39,11 +40,23 @@ check: $(VENV)/.development
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check
-	$(BIN)/python -m pytest
+# One thread for each of the test processes: they share the cores.
+test: check browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+# The data map is tested in a real browser. Where none can be installed, those tests are skipped.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
+	    apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } || \
+	  echo "no chromium: the browser tests will be skipped"
 
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks
+
+# Render every committed comparison again from its stored runs; nothing is trained.
+results: $(VENV)/.demo
+	@for runs in results/*/runs.parquet; do $(BIN)/calmix compare --from "$$(dirname "$$runs")"; done
 
 clean:
 	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache

@@ -10,7 +10,8 @@ true ECE is 0, 0.01 or 0.05 and is spread in different ways over the confidences
     alternating   over- and underconfident in turn, bin by bin
     saturated     overconfident everywhere, and most confidences close to 1 (a typical fine-tuned network)
 
-The percentile bootstrap, the usual way, is measured beside it. Writes benchmarks/results/interval_coverage.json.
+The percentile bootstrap, the usual way, is measured beside it. Writes
+benchmarks/results/interval_coverage.json.
 """
 
 from __future__ import annotations
@@ -122,7 +123,10 @@ def ece_coverage(repetitions: int) -> list[dict[str, Any]]:
                         low, high = np.quantile(repeated, [0.025, 0.975])
                         percentile_held += low <= truth <= high
                         plug_in += float(
-                            np.abs(np.bincount(assign_bins(confidence, BINS), weights=correct - confidence)).sum() / size
+                            np.abs(
+                                np.bincount(assign_bins(confidence, BINS), weights=correct - confidence)
+                            ).sum()
+                            / size
                         )
                 rows.append(
                     {
@@ -170,7 +174,12 @@ class Truths:
         mass = np.array([part.sum() for part in np.array_split(gap, BINS)]) / n
         self.values = {
             "accuracy": 1.0 - risk,
-            "nll": float(-(accuracy * np.log(confidence) + (1 - accuracy) * np.log1p(-np.minimum(confidence, 1 - 1e-16))).mean()),
+            "nll": float(
+                -(
+                    accuracy * np.log(confidence)
+                    + (1 - accuracy) * np.log1p(-np.minimum(confidence, 1 - 1e-16))
+                ).mean()
+            ),
             "brier": float(2 * (accuracy * (1 - confidence) ** 2 + (1 - accuracy) * confidence**2).mean()),
             "ece": float(np.abs(by_bin).sum()),
             "rmsce": float(np.sqrt((by_bin[held] ** 2 / share[held]).sum())),
@@ -222,7 +231,14 @@ def coverage_of_all(repetitions: int) -> list[dict[str, Any]]:
                         low, high = statistic.limits(repetition)
                         held[name] = held.get(name, 0) + (low - 1e-12 <= truth[name] <= high + 1e-12)
                 coverage = {name: round(count / repetitions, 4) for name, count in held.items()}
-                rows.append({"shape": shape, "true_ece": round(truths.values["ece"], 5), "n": size, "coverage": coverage})
+                rows.append(
+                    {
+                        "shape": shape,
+                        "true_ece": round(truths.values["ece"], 5),
+                        "n": size,
+                        "coverage": coverage,
+                    }
+                )
                 print(rows[-1], flush=True)
     return rows
 
@@ -278,7 +294,10 @@ def _moved_truth(population: np.ndarray, model: Model, moved: float) -> dict[str
             {
                 "ece": np.abs(np.bincount(placed, weights=gap)).sum() / len(order),
                 "adaptive_ece": sum(abs(part.sum()) for part in np.array_split(gap, BINS)) / len(order),
-                "nll": -(accuracy * np.log(confidence) + (1 - accuracy) * np.log1p(-np.minimum(confidence, 1 - 1e-16))).mean(),
+                "nll": -(
+                    accuracy * np.log(confidence)
+                    + (1 - accuracy) * np.log1p(-np.minimum(confidence, 1 - 1e-16))
+                ).mean(),
                 "brier": 2 * (accuracy * (1 - confidence) ** 2 + (1 - accuracy) * confidence**2).mean(),
                 "aurc": risk.mean(),
                 "accuracy": accuracy.mean(),
@@ -288,7 +307,9 @@ def _moved_truth(population: np.ndarray, model: Model, moved: float) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--all-repetitions", type=int, default=300)
     parser.add_argument("--parts", default="ece,all,differences")

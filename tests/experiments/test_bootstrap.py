@@ -66,13 +66,18 @@ def test_runs_on_different_rows_are_measured_each_on_its_own():
         count = dict(zip(ids, draw_counts(120, 1, 2, repetition)[:, 0].astype(int), strict=True))
         for half, sample in zip(halves, samples, strict=True):
             drawn = np.repeat(np.arange(80), [count[name] for name in half.ids])
-            assert sample.repetitions[:, repetition] == pytest.approx(metrics_of(half.select(drawn)), abs=1e-12)
+            assert sample.repetitions[:, repetition] == pytest.approx(
+                metrics_of(half.select(drawn)), abs=1e-12
+            )
 
 
 def test_the_difference_is_the_mean_over_common_seeds():
     runs = {seed: draw(100, seed) for seed in range(5)}
     samples = resample([RowScores.of(run) for run in runs.values()], repetitions=10)
-    ours, theirs = {0: samples[0], 1: samples[1], 7: samples[4]}, {0: samples[2], 1: samples[3], 8: samples[4]}
+    ours, theirs = (
+        {0: samples[0], 1: samples[1], 7: samples[4]},
+        {0: samples[2], 1: samples[3], 8: samples[4]},
+    )
     found = paired_difference(ours, theirs)
     for place, metric in enumerate(METRICS):
         values = [metrics_of(runs[number])[place] for number in range(4)]
@@ -110,6 +115,8 @@ def test_the_interval_covers_the_true_difference(seeds, over_seeds):
             score = shared + generator.normal(scale=0.3, size=rows) + generator.normal(scale=over_seeds)
             pairs.append(Resampled(np.full(4, score.mean()), np.tile(score @ counts, (4, 1))))
         nothing = Resampled(np.zeros(4), np.zeros((4, repetitions)))
-        found = paired_difference(dict(enumerate(pairs)), dict.fromkeys(range(seeds), nothing), seed=trial)["nll"]
+        found = paired_difference(dict(enumerate(pairs)), dict.fromkeys(range(seeds), nothing), seed=trial)[
+            "nll"
+        ]
         held += found.low <= 0 <= found.high
     assert held / trials >= 0.93

@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,37 +17,40 @@ def of():
     return lambda config: Fingerprints().of(config)
 
 
+def as_jsonl(source, target):
+    """The same rows in another format, under other column names, elsewhere."""
+    with Path(source).open() as file:
+        rows = [{"sentence": row["text"], "label": row["label"]} for row in csv.DictReader(file)]
+    target.write_text("\n".join(map(json.dumps, rows)))
+    return str(target)
+
+
 def test_the_place_and_the_format_of_the_data_do_not_matter(tiny, tmp_path, of):
     config = tiny(tmp_path / "a")
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    rows = list(csv.DictReader(open(config.train)))
-    with (moved / "train.jsonl").open("w") as file:
-        file.writelines(json.dumps({"sentence": row["text"], "label": row["label"]}) + "\n" for row in rows)
+    test, other = config.test[0], config.test[1].partition("=")[2]
+    moved = replace(
+        config,
+        train=as_jsonl(config.train, tmp_path / "rows.jsonl"),
+        validation=as_jsonl(config.validation, tmp_path / "more.jsonl"),
+        test=(as_jsonl(test, tmp_path / "t.jsonl"), f"other={as_jsonl(other, tmp_path / 'o.jsonl')}"),
+        text_column="sentence",
+    )
+    assert of(moved) == of(config)
+
+
+def test_where_and_how_often_a_run_is_written_down_does_not_matter(tiny, tmp_path, of):
+    config = tiny(tmp_path / "a")
     assert of(config) == of(replace(config, output="b", checkpoint_steps=3, bins=10, edges="left"))
-    renamed = replace(config, train=str(moved / "train.jsonl"), text_column="sentence")
-    for name in ("validation",):
-        source = [{"sentence": r["text"], "label": r["label"]} for r in csv.DictReader(open(config.validation))]
-        (moved / f"{name}.jsonl").write_text("\n".join(map(json.dumps, source)))
-        renamed = replace(renamed, validation=str(moved / f"{name}.jsonl"))
-    tests = []
-    for test in config.test:
-        name, _, path = test.rpartition("=")
-        source = [{"sentence": r["text"], "label": r["label"]} for r in csv.DictReader(open(path))]
-        target = moved / f"{name or 'test'}.jsonl"
-        target.write_text("\n".join(map(json.dumps, source)))
-        tests.append(f"{name}={target}" if name else str(target))
-    assert of(replace(renamed, test=tuple(tests))) == of(config)
 
 
 def test_one_changed_row_matters_in_every_split(tiny, tmp_path, of):
     config = tiny(tmp_path)
     for field in ("train", "validation"):
         changed = tmp_path / f"{field}.csv"
-        changed.write_text(open(getattr(config, field)).read().replace("the", "teh", 1))
+        changed.write_text(Path(getattr(config, field)).read_text().replace("the", "teh", 1))
         assert of(replace(config, **{field: str(changed)})) != of(config)
     changed = tmp_path / "other.csv"
-    changed.write_text(open(config.test[1].partition("=")[2]).read() + "great,positive\n")
+    changed.write_text(Path(config.test[1].partition("=")[2]).read_text() + "great,positive\n")
     assert of(replace(config, test=(config.test[0], f"other={changed}"))) != of(config)
 
 

@@ -78,9 +78,7 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(methods, vary, expec
 
 
 def test_the_reference_is_plain_under_the_same_settings_and_unsmoothed():
-    arms = expand(
-        BASE, ["plain", "focal"], {"learning_rate": [1e-5, 1e-4], "label_smoothing": [0.1, 0]}
-    )
+    arms = expand(BASE, ["plain", "focal"], {"learning_rate": [1e-5, 1e-4], "label_smoothing": [0.1, 0]})
     for arm in arms:
         reference = reference_of(arm, arms)
         assert reference.is_plain

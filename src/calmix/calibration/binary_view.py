@@ -62,24 +62,28 @@ class BinaryView:
         return total
 
     def equal_mass_borders(self, bins: int) -> Floats:
-        """The lowest confidences of all equal-mass bins but the first; rows of equal confidence stay together,
-        in the bin of their middle rank (as `assign_equal_mass` has it)."""
+        """The lowest confidences of all equal-mass bins but the first.
+
+        Rows of equal confidence stay together, in the bin of their middle rank (as in `assign_equal_mass`).
+        """
         n = len(self.ordered)
-        # The first rank whose tie group has its middle at or past k n / M: one of the two groups around that rank.
+        # Bin k begins with the first group of ties whose middle is at or past rank k n / M: the group that
+        # holds that rank, or the next one.
         wanted = np.arange(1, bins) * n / bins
         at = np.minimum(wanted.astype(np.int64), n - 1)
         start = self.ordered.tie_starts(at)
-        even = self.ordered.codes[at] | np.uint64(1)
-        end = np.searchsorted(self.ordered.codes, even, side="right")
-        first = np.where((start + end) / 2.0 * bins >= wanted * bins, start, end)
-        first = np.unique(first[first < n])
-        return ConfidenceSample(self.ordered.codes[first[first > 0]]).confidence()
+        last = self.ordered.codes[at] | np.uint64(1)
+        end = np.searchsorted(self.ordered.codes, last, side="right")
+        first = np.where((start + end) / 2.0 >= wanted, start, end)
+        first = np.unique(first[(first > 0) & (first < n)])
+        return ConfidenceSample(self.ordered.codes[first]).confidence()
 
     def noise_floor(self, seed: int) -> NoiseFloor:
         if len(self.sample) <= MOST_ROWS:
             return noise_floor(self.sample.confidence(), bins=self.bins, edges=self.edges, seed=seed)
         return noise_floor_of_sums(self.width_sums, seed=seed)
 
+    @cached_property
     def kolmogorov(self) -> KolmogorovTest:
         """The KS error and its p-value, in blocks."""
         running, largest = 0.0, 0.0
@@ -113,7 +117,10 @@ class BinaryView:
 
     def mass_values(self) -> dict[str, float]:
         """The errors over bins of equal mass."""
-        return {"adaptive_ece": expected_error(self.mass_sums), "debiased_rmsce": debiased_error(self.mass_sums)}
+        return {
+            "adaptive_ece": expected_error(self.mass_sums),
+            "debiased_rmsce": debiased_error(self.mass_sums),
+        }
 
     def values(self) -> dict[str, float]:
         """Every error of this notion, without intervals."""
@@ -124,7 +131,8 @@ class BinaryView:
             **self.mass_values(),
             "oe": overconfidence(self.width_sums),
             "smooth_ece": self.smooth.error,
-            "ks": self.kolmogorov().error,
+            "ks": self.kolmogorov.error,
+            "ks_p_value": self.kolmogorov.p_value,
         }
 
     def statistics(self) -> dict[str, ErrorStatistic]:
@@ -134,7 +142,8 @@ class BinaryView:
             for name in ("ece", "mce", "rmsce", "oe")
         }
         found["adaptive_ece"] = self._binned(values["adaptive_ece"], "ece", self.mass_sums, self._mass_bin)
-        # The debiased value and the plug-in estimate one truth; the plug-in's interval is freed of bias anyway.
+        # The debiased value and the plug-in estimate one truth; the plug-in's interval is freed of bias
+        # anyway.
         found["debiased_rmsce"] = self._binned(
             root_mean_square_error(self.mass_sums), "rmsce", self.mass_sums, self._mass_bin
         )
@@ -169,7 +178,9 @@ class BinaryView:
         sums = self._sums(assign, count)
         filled = sums.weight > 0
         centre = (np.flatnonzero(filled) + 0.5) / count
-        kernel = reflected_kernel(centre, np.linspace(0.0, 1.0, int(np.clip(2.0 / bandwidth, 64, 1000))), bandwidth)
+        kernel = reflected_kernel(
+            centre, np.linspace(0.0, 1.0, int(np.clip(2.0 / bandwidth, 64, 1000))), bandwidth
+        )
         density = (sums.weight[filled] / sums.total) @ kernel
         gaps = (sums.residual[filled] / sums.total) @ kernel / density.sum()
         return ErrorStatistic(
@@ -208,6 +219,10 @@ class BinaryView:
 
     def _mass_bin(self, confidence: Floats) -> Integers:
         return np.searchsorted(self.mass_borders, confidence, side="right").astype(np.int64)
+
+    def grouped_mass_residuals(self) -> Floats:
+        """[groups, filled equal-mass bins]"""
+        return self._grouped(self._mass_bin, len(self.mass_borders) + 1)[:, self.mass_sums.weight > 0]
 
     def _sums(self, assign: Callable[[Floats], Integers], cells: int) -> BinSums:
         total = BinSums.empty(cells)

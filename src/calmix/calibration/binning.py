@@ -113,7 +113,9 @@ class BinSums:
         return np.divide(-self.residual, self.weight, out=np.zeros_like(self.weight), where=self.weight > 0)
 
 
-def sum_bins(assigned: Integers, bins: int, confidence: Floats, correct: Floats, weights: Floats | None) -> BinSums:
+def sum_bins(
+    assigned: Integers, bins: int, confidence: Floats, correct: Floats, weights: Floats | None
+) -> BinSums:
     """Add rows up by bin, block by block."""
     total = BinSums.empty(bins)
     for start in range(0, len(confidence), BLOCK_ROWS):
@@ -128,7 +130,7 @@ def _sum_block(
     assigned: Integers, bins: int, confidence: Floats, correct: Floats, weights: Floats | None
 ) -> BinSums:
     def by_bin(values: Floats) -> Floats:
-        return np.bincount(assigned, weights=values, minlength=bins)
+        return np.asarray(np.bincount(assigned, weights=values, minlength=bins), dtype=np.float64)
 
     rows = np.bincount(assigned, minlength=bins).astype(np.float64)
     residual = correct - confidence
@@ -260,7 +262,9 @@ def reliability_of_sums(sums: BinSums) -> ReliabilityBins:
     )
 
 
-def clopper_pearson(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
+def clopper_pearson(
+    successes: npt.ArrayLike, trials: npt.ArrayLike, level: float = 0.95
+) -> tuple[Floats, Floats]:
     """The exact two-sided interval of a binomial share; [0, 1] where there were no trials.
 
     >>> low, high = clopper_pearson([0, 5], [10, 10])

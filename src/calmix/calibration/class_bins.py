@@ -22,7 +22,10 @@ BLOCK_VALUES = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Per class and bin: `weight` = sum w, `confidence` = sum w p_k, `correct` = sum w 1[y = k]; `total` = W."""
+    """Per class and bin: `weight` = sum w, `confidence` = sum w p_k, `correct` = sum w 1[y = k].
+
+    `total` is the weight of all rows.
+    """
 
     weight: Floats
     confidence: Floats
@@ -81,7 +84,11 @@ def class_sums(
 
 
 def sum_classes(
-    values: npt.NDArray[np.floating[Any]], gold: Integers, bins: int, edges: Edges, weight: Floats | None = None
+    values: npt.NDArray[np.floating[Any]],
+    gold: Integers,
+    bins: int,
+    edges: Edges,
+    weight: Floats | None = None,
 ) -> ClassSums:
     """`class_sums` of arrays that have been checked."""
     rows, classes = values.shape
@@ -89,7 +96,9 @@ def sum_classes(
     step = max(BLOCK_VALUES // classes, 1)
     for start in range(0, rows, step):
         part = slice(start, start + step)
-        total = total + _block(values[part], gold[part], bins, edges, None if weight is None else weight[part])
+        total = total + _block(
+            values[part], gold[part], bins, edges, None if weight is None else weight[part]
+        )
     return total
 
 
@@ -99,25 +108,31 @@ def _block(
     rows, classes = values.shape
     row_weight = np.ones(rows) if weights is None else weights
     mass = float(row_weight.sum())
-    shape, cells = (classes, bins), classes * bins
+
+    def by_cell(cell: Integers, values: Floats) -> Floats:
+        # An empty bincount is of integers, whatever its weights.
+        return (
+            np.bincount(cell, weights=values, minlength=classes * bins)
+            .astype(np.float64)
+            .reshape(classes, bins)
+        )
 
     row, cell, probability = entries_above_first_bin(values, bins, edges)
-    # An empty bincount is of integers, whatever its weights.
-    weight = np.bincount(cell, weights=row_weight[row], minlength=cells).astype(np.float64).reshape(shape)
-    confidence = np.bincount(cell, weights=row_weight[row] * probability, minlength=cells).astype(np.float64).reshape(shape)
+    weight = by_cell(cell, row_weight[row])
+    confidence = by_cell(cell, row_weight[row] * probability)
     weight[:, 0] += mass - weight.sum(axis=1)
     confidence[:, 0] += row_weight @ values.astype(np.float64, copy=False) - confidence.sum(axis=1)
 
     gold_cell, _ = gold_cells(values, gold, bins, edges)
-    correct = np.bincount(gold_cell, weights=row_weight, minlength=cells).reshape(shape)
-    return ClassSums(weight, confidence, correct, mass)
+    return ClassSums(weight, confidence, by_cell(gold_cell, row_weight), mass)
 
 
 def entries_above_first_bin(
     values: npt.NDArray[np.floating[Any]], bins: int, edges: Edges
 ) -> tuple[Integers, Integers, Floats]:
     """Row, cell (class * bins + bin) and probability of every entry that is not in the first bin."""
-    # A Python float would be rounded to float32 against float32 values, and a value on the edge could change sides.
+    # A Python float would be rounded to float32 against float32 values, and a value on the edge could
+    # change sides.
     first_edge = np.float64(bin_edges(bins)[1])
     high = np.flatnonzero(values > first_edge if edges == "right" else values >= first_edge)
     row, column = np.divmod(high, values.shape[1])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calmix.calibration.binary_view import BinaryView
 from calmix.calibration.binning import Edges
 from calmix.calibration.class_bins import ClassSums, entries_above_first_bin, gold_cells, sum_classes
 from calmix.calibration.error_fields import FUNCTIONALS, Cells
@@ -56,8 +58,8 @@ class ClassView:
         self.probability_square += square.ravel()
         self.gold_probability += np.bincount(gold_cell, weights=gold_probability, minlength=cells)
 
-        high = np.bincount(dealt[row] * cells + cell, weights=probability, minlength=self.groups * cells)
-        high = high.astype(np.float64).reshape(self.groups, self.classes, self.bins)
+        by_group = np.bincount(dealt[row] * cells + cell, weights=probability, minlength=self.groups * cells)
+        high = by_group.astype(np.float64).reshape(self.groups, self.classes, self.bins)
         members = csr_array((np.ones(rows), (dealt, np.arange(rows))), shape=(self.groups, rows))
         high[:, :, 0] += members @ probabilities - high.sum(axis=2)
         right = np.bincount(dealt * cells + gold_cell, minlength=self.groups * cells)
@@ -101,6 +103,31 @@ class ClassView:
             shared_rows=True,
         )
 
+    @staticmethod
+    def mass_statistics(views: Sequence[BinaryView]) -> dict[str, ErrorStatistic]:
+        """The errors over every class's own equal-mass bins, averaged over classes."""
+        each = [Cells.of_bins(view.mass_sums) for view in views]
+        cells = Cells(
+            field=np.concatenate([one.field for one in each]),
+            scale=np.concatenate([one.scale for one in each]),
+            share=np.concatenate([one.share for one in each]),
+            confidence=np.concatenate([one.confidence for one in each]),
+            classes=len(views),
+        )
+        found = {}
+        for name, norm in (("adaptive_ece", "ece"), ("debiased_rmsce", "rmsce")):
+            functional = FUNCTIONALS[norm](cells)
+            found[name] = ErrorStatistic(
+                value=float(functional(cells.field)),
+                gaps=cells.field,
+                cell_scale=cells.scale,
+                functional=functional,
+                grouped=lambda: np.hstack([view.grouped_mass_residuals() for view in views]),
+                group_rows=views[0].group_rows,
+                shared_rows=True,
+            )
+        return found
+
     def noise_floor(self, seed: int) -> NoiseFloor:
         """The classwise ECE when every row's label is drawn from its own probabilities."""
         filled = self._filled()
@@ -109,7 +136,7 @@ class ClassView:
         return NoiseFloor.of_draws(np.abs(draws).sum(axis=1) / self.classes)
 
     def recalibration_influence(self) -> Floats:
-        """By group of rows: by how much they move the calibration part of the Brier score, up to a constant."""
+        """How much each group of rows moves the calibration part of the Brier score, up to a constant."""
         slope = np.divide(
             2.0 * self.sums.residual,
             self.sums.weight,
@@ -135,6 +162,12 @@ class ClassView:
         correct = self.sums.correct.ravel()
         square = self.probability_square - 2.0 * self.gold_probability + correct
         scale = residual_scale(
-            weight, weight, self.sums.residual.ravel(), square, self._bernoulli(), self.sums.total, rows=self.sums.total
+            weight,
+            weight,
+            self.sums.residual.ravel(),
+            square,
+            self._bernoulli(),
+            self.sums.total,
+            rows=self.sums.total,
         )
         return scale[filled]

@@ -1,8 +1,8 @@
 """Confidence and correctness of many rows in eight bytes a row, sortable in place.
 
-A confidence in [0, 1] is a float64 with sign bit 0, so its bits, read as an integer, sort as the number does.
-Shifted left by one they leave room for whether the row was right. Twenty million rows are 160 MB, sorted without
-an index array, and every rank-based metric stays exact.
+A confidence in [0, 1] is a float64 with sign bit 0, so its bits, read as an integer, sort as the number
+does. Shifted left by one they leave room for whether the row was right. Twenty million rows are 160 MB,
+sorted without an index array, and every rank-based metric stays exact.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ConfidenceSample:
     def tie_starts(self, positions: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """Of a sorted sample: where the group of equal confidences that holds each position begins."""
         even = self.codes[positions] & ~np.uint64(1)
-        return np.searchsorted(self.codes, even, side="left").astype(np.int64)
+        return np.asarray(np.searchsorted(self.codes, even, side="left"), dtype=np.int64)
 
     def quantile_borders(self, groups: int) -> npt.NDArray[np.int64]:
         """Of a sorted sample: at most `groups` + 1 positions that cut it into even parts between ties."""

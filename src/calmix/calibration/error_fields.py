@@ -1,7 +1,7 @@
 """Calibration errors as norms of the bins' gaps: what `inversion` needs to know of each.
 
-A cell is a bin of one notion, or a bin of one class. Its entry of the field is x = (sum of w r) / W, its share v of
-the weight, its mean confidence c.
+A cell is a bin of one notion, or a bin of one class. Its entry of the field is x = (sum of w r) / W, its
+share of the weight v, its mean confidence c.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def cell_interval(cells: Cells, metric: str, noise: Floats, *, level: float = 0.
     )
 
 
-def bin_intervals(sums: BinSums, metrics: tuple[str, ...], *, level: float, seed: int) -> dict[str, ErrorInterval]:
+def bin_intervals(
+    sums: BinSums, metrics: tuple[str, ...], *, level: float, seed: int
+) -> dict[str, ErrorInterval]:
     """The intervals of several errors of one set of bins, from the same draws."""
     cells = Cells.of_bins(sums)
     noise = independent_noise(cells.scale, seed)

@@ -51,8 +51,8 @@ def total_error(sums: BinSums) -> float:
 def debiased_square_error(sums: BinSums) -> float:
     """sum_m w_m [gap_m^2 - acc_m (1 - acc_m) / (n_m - 1)]: the squared error less what noise alone adds.
 
-    Kumar, Liang & Ma 2019; it may fall below 0. n_m is the number of rows, with weights their effective number
-    (sum w)^2 / sum w^2. A bin of a single row says nothing about its own noise and adds nothing.
+    Kumar, Liang & Ma 2019; it may fall below 0. n_m is the number of rows, with weights their effective
+    number (sum w)^2 / sum w^2. A bin of a single row says nothing about its own noise and adds nothing.
     """
     filled = sums.weight > 0
     accuracy = np.divide(sums.correct, sums.weight, out=np.zeros_like(sums.weight), where=filled)

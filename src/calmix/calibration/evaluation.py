@@ -1,7 +1,8 @@
 """Everything calmix says about one set of predictions, in one pass over the rows.
 
-`evaluate` is the one-shot form. `Evaluation` takes the rows in batches: it keeps eight bytes a row (confidence and
-correctness, for the metrics that rank rows) and a fixed number of sums, so that tens of millions of rows fit.
+`evaluate` is the one-shot form. `Evaluation` takes the rows in batches: it keeps eight bytes a row
+(confidence and correctness, for the metrics that rank rows) and a fixed number of sums, so that tens of
+millions of rows fit.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from calmix.calibration.row_groups import GROUPS, deal_rows
 from calmix.calibration.scores import squared_errors
 from calmix.calibration.statistics import ErrorStatistic, SmoothStatistic, Statistic
 
+# Values by name, the statistics behind them (none without intervals) and the noise floor of the ECE.
+Measured = tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]
+
 NOTIONS = ("top_label", "classwise", "positive")
 # Values of one block of rows: its probabilities stay within a few megabytes.
 BLOCK_VALUES = 1 << 20
@@ -39,12 +43,13 @@ def evaluate(
 ) -> dict[str, Any]:
     """All metrics of one set of predictions, as plain numbers; `<metric>_ci` is the 95 % interval of each.
 
-    `kind` is the notion that the calibration errors measure: of the predicted label (`top_label`), of the second
-    class of two (`positive`), or of every class, averaged (`classwise`; without `smooth_ece` and `ks`, which are
-    not defined over several classes). Accuracy, scores and the risk areas do not depend on it.
+    `kind` is the notion that the calibration errors measure: of the predicted label (`top_label`), of the
+    second class of two (`positive`), or of every class, averaged (`classwise`; without `smooth_ece` and `ks`,
+    which are not defined over several classes). Accuracy, scores and the risk areas do not depend on it.
 
-    `ece` is the plug-in value, which noise makes too large; compare it with `ece_noise_floor` (what a perfectly
-    calibrated model would show: the mean, and `ece_noise_floor_p95`), or see `ece_corrected` and `ece_ci`.
+    `ece` is the plug-in value, which noise makes too large; compare it with `ece_noise_floor` (what a
+    perfectly calibrated model would show: the mean, and `ece_noise_floor_p95`), or see `ece_corrected`
+    and `ece_ci`.
 
     >>> predictions = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1])
     >>> result = evaluate(predictions, bins=1)
@@ -85,7 +90,9 @@ class Evaluation:
 
     def _begin(self, classes: int) -> None:
         if self.kind == "positive" and classes != 2:
-            raise ValueError(f"kind 'positive' needs two classes, not {classes}; use 'classwise' or 'top_label'")
+            raise ValueError(
+                f"kind 'positive' needs two classes, not {classes}; use 'classwise' or 'top_label'"
+            )
         self._classes = ClassView(classes, bins=self.bins, edges=self.edges, grouped=self.intervals)
         columns = {"top_label": 0, "positive": 1, "classwise": classes}[self.kind]
         self._noted = [[] for _ in range(columns)]
@@ -106,12 +113,12 @@ class Evaluation:
             self._sums[:, place] += np.bincount(dealt, weights=values, minlength=GROUPS)
         self.rows += len(block)
 
-    def result(self, *, seed: int = 0) -> dict[str, Any]:
-        """All values, with intervals if they were asked for."""
-        values, statistics, floor = self.measure(seed)
+    def result(self, *, seed: int = 0, measured: Measured | None = None) -> dict[str, Any]:
+        """All values, with intervals if they were asked for, as plain numbers."""
+        values, statistics, floor = self.measure(seed) if measured is None else measured
         result: dict[str, Any] = {"n": self.rows}
         for name, value in values.items():
-            result[name] = float(value)
+            result[name] = value
             if name in statistics:
                 result[f"{name}_ci"] = list(statistics[name].limits(seed))
             if name == "ece":
@@ -121,42 +128,35 @@ class Evaluation:
                     result["ece_noise_floor"], result["ece_noise_floor_p95"] = floor.mean, floor.p95
         return result | {"kind": self.kind, "bins": self.bins, "edges": self.edges}
 
-    def measure(self, seed: int) -> tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]:
-        """Values by name, their statistics (empty without intervals) and the noise floor of the ECE."""
+    def measure(self, seed: int) -> Measured:
+        """Everything that can be said of the rows so far."""
         if self._classes is None:
             raise ValueError("no rows to evaluate")
         top = BinaryView(self._joined(self._top), bins=self.bins, edges=self.edges)
-        notion = BinaryView(self._joined(self._noted[0]), bins=self.bins, edges=self.edges) if self.kind == "positive" else top
-        rows, right, log_loss, squared = self._sums.sum(axis=0)
-        areas = risk_areas(top.ordered)
+        notion = top
+        if self.kind == "positive":
+            notion = BinaryView(self._joined(self._noted[0]), bins=self.bins, edges=self.edges)
         classes = self._classes.values()
-        calibration = classes["brier_calibration"]
-        values = {
-            "accuracy": right / rows,
-            "nll": log_loss / rows,
-            "brier": squared / rows,
-            "brier_calibration": calibration,
-            "brier_refinement": squared / rows - calibration,
-            "mean_confidence": top.width_sums.confidence.sum() / rows,
+        values = self._average_values(classes)
+        values["mean_confidence"] = float(top.width_sums.confidence.sum() / self.rows)
+        values |= self._classwise_values(classes) if self.kind == "classwise" else notion.values()
+        areas = risk_areas(top.ordered)
+        values |= {
+            "classwise_ece": classes["ece"],
+            "aurc": areas.aurc,
+            "e_aurc": areas.e_aurc,
+            "augrc": areas.augrc,
         }
-        errors = self._classwise_values(classes) if self.kind == "classwise" else notion.values()
-        values |= errors
-        if self.kind != "classwise":
-            values["ks_p_value"] = notion.kolmogorov().p_value
-        values["classwise_ece"] = classes["ece"]
-        values |= {"aurc": areas.aurc, "e_aurc": areas.e_aurc, "augrc": areas.augrc}
         if not self.intervals:
             return values, {}, None
-        statistics = self._averages(values) | self._rank_statistics(top, values)
+        statistics = self._average_statistics(values) | self._rank_statistics(top, values)
         statistics["classwise_ece"] = self._classes.statistic("ece")
         statistics["brier_calibration"] = self._classes.statistic("brier_calibration")
         if self.kind == "classwise":
             statistics |= {name: self._classes.statistic(name) for name in ("ece", "mce", "rmsce", "oe")}
-            floor = self._classes.noise_floor(seed)
-        else:
-            statistics |= notion.statistics()
-            floor = notion.noise_floor(seed)
-        return values, statistics, floor
+            statistics |= ClassView.mass_statistics(self._class_views())
+            return values, statistics, self._classes.noise_floor(seed)
+        return values, {**statistics, **notion.statistics()}, notion.noise_floor(seed)
 
     @staticmethod
     def _joined(parts: list[ConfidenceSample]) -> ConfidenceSample:
@@ -164,10 +164,12 @@ class Evaluation:
         parts[:] = [ConfidenceSample.join(parts)]
         return parts[0]
 
+    def _class_views(self) -> list[BinaryView]:
+        return [BinaryView(self._joined(part), bins=self.bins, edges=self.edges) for part in self._noted]
+
     def _classwise_values(self, classes: dict[str, float]) -> dict[str, float]:
         """The errors of every class's own equal-mass bins are averaged like the others."""
-        views = [BinaryView(self._joined(part), bins=self.bins, edges=self.edges) for part in self._noted]
-        own = [view.mass_values() for view in views]
+        own = [view.mass_values() for view in self._class_views()]
         return {
             "ece": classes["ece"],
             "adaptive_ece": float(np.mean([one["adaptive_ece"] for one in own])),
@@ -177,12 +179,24 @@ class Evaluation:
             "oe": classes["oe"],
         }
 
-    def _averages(self, values: dict[str, float]) -> dict[str, Statistic]:
+    def _average_values(self, classes: dict[str, float]) -> dict[str, float]:
+        rows, right, log_loss, squared = self._sums.sum(axis=0).tolist()
+        return {
+            "accuracy": right / rows,
+            "nll": log_loss / rows,
+            "brier": squared / rows,
+            "brier_calibration": classes["brier_calibration"],
+            "brier_refinement": squared / rows - classes["brier_calibration"],
+        }
+
+    def _average_statistics(self, values: dict[str, float]) -> dict[str, Statistic]:
         assert self._classes is not None
         rows, right = self._sums[:, 0], self._sums[:, 1]
         low, high = clopper_pearson(right.sum(), rows.sum())
         found: dict[str, Statistic] = {
-            "accuracy": SmoothStatistic(values["accuracy"], right, rows, high=1.0, exact=(float(low), float(high))),
+            "accuracy": SmoothStatistic(
+                values["accuracy"], right, rows, high=1.0, exact=(float(low), float(high))
+            ),
             "nll": SmoothStatistic(values["nll"], self._sums[:, 2], rows),
             "brier": SmoothStatistic(values["brier"], self._sums[:, 3], rows, high=2.0),
         }

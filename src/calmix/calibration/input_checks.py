@@ -14,7 +14,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-# Half precision and files rounded to four digits sum to 1 within this; anything further off is no distribution.
+# Half precision and files rounded to four digits sum to 1 within this; anything further off is no
+# distribution.
 NORMALISATION_TOLERANCE = 1e-3
 
 

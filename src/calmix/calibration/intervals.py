@@ -10,7 +10,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.binning import BLOCK_ROWS, Edges, assign_bins, check_bins, equal_mass_sums, equal_width_sums
+from calmix.calibration.binning import (
+    BLOCK_ROWS,
+    Edges,
+    assign_bins,
+    check_bins,
+    equal_mass_sums,
+    equal_width_sums,
+)
 from calmix.calibration.error_fields import bin_intervals
 from calmix.calibration.input_checks import Floats, check_confidence, check_correct
 from calmix.calibration.inversion import ErrorInterval
@@ -60,8 +67,9 @@ def bootstrap_calibration_error(
 ) -> Floats:
     """The ECE of `repetitions` resamples of the rows, with replacement.
 
-    For looking at the bootstrap itself: its percentiles are no interval of the ECE, because resampled gaps carry
-    the noise twice. Rows are binned once; a repetition draws rows and adds their residuals up by bin.
+    For looking at the bootstrap itself: its percentiles are no interval of the ECE, because resampled
+    gaps carry the noise twice. Rows are binned once; a repetition draws rows and adds their residuals up
+    by bin.
 
     >>> bootstrap_calibration_error([0.8] * 10, [1] * 10, repetitions=3).round(6).tolist()
     [0.2, 0.2, 0.2]

@@ -1,14 +1,16 @@
 """Intervals of calibration errors, by asking which true errors could have shown what was seen.
 
-A calibration error is a norm T = F(d) of observed gaps d = mu + noise, one entry per bin, with true gaps mu and
-noise of known size s. Noise always adds to a norm: F(d) is biased upwards, and a bootstrap, which adds noise to
-gaps that hold noise already, doubles the bias instead of removing it. So the test is inverted:
+A calibration error is a norm T = F(d) of observed gaps d = mu + noise, one entry per bin, with true gaps
+mu and noise of known size s. Noise always adds to a norm: F(d) is biased upwards, and a bootstrap, which
+adds noise to gaps that hold noise already, doubles the bias instead of removing it. So the test is
+inverted:
 
-* lower limit: the gaps are shrunk together, mu = d (1 - (l s / d)^2)_+ (the non-negative garrote, which lets the
-  gaps that are all noise go first), until F(mu + noise) >= T has probability 2.5 %. If even mu = 0 shows as much
-  that often, the limit is 0.
-* upper limit: of all gaps with one value of F, those in proportion to the noise, mu = t s, show least (where F is a
-  sum; a maximum hides best at one place); t grows until F(mu + noise) <= T has probability 2.5 %.
+* lower limit: the gaps are shrunk together, mu = d (1 - (l s / d)^2)_+ (the non-negative garrote, which
+  lets the gaps that are all noise go first), until F(mu + noise) >= T has probability 2.5 %. If even mu =
+  0 shows as much that often, the limit is 0.
+* upper limit: of all gaps with one value of F, those in proportion to the noise, mu = t s, show least
+  (where F is a sum; a maximum hides best at one place); t grows until F(mu + noise) <= T has probability
+  2.5 %.
 * the corrected value is the shrunk one at 50 %: the error that shows more or less than T equally often.
 
 The coverage is measured in `benchmarks/interval_coverage.py`.
@@ -53,8 +55,8 @@ def invert(
     """The interval of F(mu) from d, the noise's standard deviation s and draws of the noise [draws, cells].
 
     `functional` maps [..., cells] to [...]; `observed` is T where it was computed more finely than F(d);
-    `least_visible` are the gaps along which the upper limit is sought, by default in proportion to the noise, each
-    with the sign of the gap seen (which matters where the noise of cells is correlated).
+    `least_visible` are the gaps along which the upper limit is sought, by default in proportion to the
+    noise, each with the sign of the gap seen (which matters where the noise of cells is correlated).
 
     One gap without noise to speak of is its own interval:
 

@@ -44,7 +44,9 @@ def kolmogorov_smirnov_test(
     return kolmogorov_of_sorted(sure[order], right[order], None if weight is None else weight[order])
 
 
-def kolmogorov_of_sorted(confidence: Floats, correct: Floats, weights: Floats | None = None) -> KolmogorovTest:
+def kolmogorov_of_sorted(
+    confidence: Floats, correct: Floats, weights: Floats | None = None
+) -> KolmogorovTest:
     """The test on rows that are already sorted by confidence."""
     residual = correct - confidence
     variance = confidence * (1.0 - confidence)

@@ -1,7 +1,7 @@
 """The noise floor: the error a perfectly calibrated model with these confidences would show.
 
-Correctness is redrawn as Bernoulli(confidence) and the metric taken again, many times. An observed ECE below the
-95th percentile is no evidence of miscalibration.
+Correctness is redrawn as Bernoulli(confidence) and the metric taken again, many times. An observed ECE
+below the 95th percentile is no evidence of miscalibration.
 """
 
 from __future__ import annotations
@@ -54,13 +54,15 @@ def noise_floor(
 
 
 def noise_floor_of_sums(sums: BinSums, *, repetitions: int = REPETITIONS, seed: int = 0) -> NoiseFloor:
-    """The same from the bins' sums alone: a bin's residuals add up to a normal number of variance sum c (1 - c)."""
+    """The same from the bins' sums: a bin's residuals add up to a normal number, variance sum c (1 - c)."""
     generator = np.random.default_rng(seed)
     draws = generator.standard_normal((repetitions, len(sums.weight))) * np.sqrt(sums.bernoulli)
     return NoiseFloor.of_draws(np.abs(draws).sum(axis=1) / sums.total)
 
 
-def _redrawn(confidence: Floats, assigned: npt.NDArray[np.int64], bins: int, repetitions: int, seed: int) -> Floats:
+def _redrawn(
+    confidence: Floats, assigned: npt.NDArray[np.int64], bins: int, repetitions: int, seed: int
+) -> Floats:
     generator = np.random.default_rng(seed)
     order = np.argsort(assigned, kind="stable")
     ordered = confidence[order]

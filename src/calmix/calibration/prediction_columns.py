@@ -92,7 +92,9 @@ def find_score_columns(
         )
     if len(found) > 1:
         raise UserError(
-            f"several kinds of scores: {', '.join(found)}", file=file, remedy="keep the one that is to be measured"
+            f"several kinds of scores: {', '.join(found)}",
+            file=file,
+            remedy="keep the one that is to be measured",
         )
     if lists:
         return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names)
@@ -102,30 +104,39 @@ def find_score_columns(
 
 
 def _class_order(file: Path, prefix: str, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Numbered columns in the order of their numbers; named ones as they stand, the names being the classes."""
+    """Numbered columns in the order of their numbers; named ones as they stand, with the classes' names."""
     suffixes = [name.removeprefix(prefix) for name in names]
     if len(names) < 2:
         raise UserError(
-            f"only one class: {names[0]}", file=file, remedy=f"give one column per class, {prefix}0 and {prefix}1"
+            f"only one class: {names[0]}",
+            file=file,
+            remedy=f"give one column per class, {prefix}0 and {prefix}1",
         )
     if not all(suffix.isdecimal() for suffix in suffixes):
         return tuple(names), tuple(suffixes)
     ordered = sorted(names, key=lambda name: int(name.removeprefix(prefix)))
     if [int(name.removeprefix(prefix)) for name in ordered] != list(range(len(names))):
         raise UserError(
-            f"class columns must be numbered 0..{len(names) - 1} without gaps: {', '.join(ordered)}", file=file
+            f"class columns must be numbered 0..{len(names) - 1} without gaps: {', '.join(ordered)}",
+            file=file,
         )
     return tuple(ordered), None
 
 
-def _from_lists(file: Path, name: str, column: pa.ChunkedArray, first_row: int) -> npt.NDArray[np.floating[Any]]:
+def _from_lists(
+    file: Path, name: str, column: pa.ChunkedArray, first_row: int
+) -> npt.NDArray[np.floating[Any]]:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # no chunks at all
         array = pa.concat_arrays(array.chunks)
     _refuse_nulls(file, name, array, first_row)
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         array = _parse_lists(file, name, array, first_row)
-    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type)):
+    if not (
+        pa.types.is_list(array.type)
+        or pa.types.is_large_list(array.type)
+        or pa.types.is_fixed_size_list(array.type)
+    ):
         raise UserError(
             "one number per row, but a list with one number per class is needed",
             file=file,
@@ -145,7 +156,9 @@ def _from_lists(file: Path, name: str, column: pa.ChunkedArray, first_row: int) 
     flat = array.flatten()
     if flat.null_count:
         position = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
-        raise UserError("a score is missing", file=file, row=first_row + position // int(lengths[0]) + 1, column=name)
+        raise UserError(
+            "a score is missing", file=file, row=first_row + position // int(lengths[0]) + 1, column=name
+        )
     values = np.asarray(flat.to_numpy(zero_copy_only=False))
     if values.dtype.kind not in "fiu":
         raise UserError("scores must be numbers", file=file, column=name)
@@ -173,7 +186,9 @@ def _parse_lists(file: Path, name: str, column: pa.Array, first_row: int) -> pa.
 def _numbers(file: Path, name: str, column: pa.ChunkedArray, first_row: int) -> npt.NDArray[np.floating[Any]]:
     array = column.combine_chunks()
     _refuse_nulls(file, name, array, first_row)
-    if pa.types.is_null(array.type) or not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
+    if pa.types.is_null(array.type) or not (
+        pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
+    ):
         row = _first_word(array)
         raise UserError(
             f"scores must be numbers, not {array.type}", file=file, row=first_row + row + 1, column=name

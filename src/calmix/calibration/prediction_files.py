@@ -36,8 +36,10 @@ def read_predictions(path: str | Path) -> Predictions:
     return predictions_of_table(file, table, columns)
 
 
-def iterate_predictions(path: str | Path, *, batch_rows: int = 1 << 18) -> Iterator[Predictions]:
-    """The rows of a file in batches of bounded memory (parquet and csv are streamed, the rest is read at once)."""
+def iterate_predictions(
+    path: str | Path, *, batch_rows: int = 1 << 18, with_ids: bool = True
+) -> Iterator[Predictions]:
+    """The rows of a file in batches: parquet and csv are streamed, the other formats read at once."""
     file = Path(path)
     columns: ScoreColumns | None = None
     first_row = 0
@@ -46,20 +48,22 @@ def iterate_predictions(path: str | Path, *, batch_rows: int = 1 << 18) -> Itera
             columns = find_score_columns(file, table.schema, class_names=_stored_class_names(table.schema))
         if len(table) == 0:
             continue
-        yield predictions_of_table(file, table, columns, first_row=first_row)
+        yield predictions_of_table(file, table, columns, first_row=first_row, with_ids=with_ids)
         first_row += len(table)
     if first_row == 0:
         raise UserError("the file holds no rows", file=file)
 
 
-def predictions_of_table(file: Path, table: pa.Table, columns: ScoreColumns, *, first_row: int = 0) -> Predictions:
+def predictions_of_table(
+    file: Path, table: pa.Table, columns: ScoreColumns, *, first_row: int = 0, with_ids: bool = True
+) -> Predictions:
     """Check the rows of a table; `first_row` is where it stands in the file, for error messages."""
     if len(table) == 0:
         raise UserError("the file holds no rows", file=file)
     scores = columns.scores(file, table, first_row=first_row)
     class_names = columns.class_names or tuple(str(k) for k in range(scores.shape[1]))
     labels = columns.labels(file, table, class_names, first_row=first_row)
-    ids = columns.row_ids(table)
+    ids = columns.row_ids(table) if with_ids else None
     make = Predictions.from_logits if columns.kind == "logits" else Predictions.from_probabilities
     try:
         return make(scores, labels, ids=ids, class_names=class_names)

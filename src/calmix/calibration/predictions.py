@@ -98,50 +98,53 @@ class Predictions:
         mean infinite."""
         if self.kind == "probabilities":
             floor = float(np.finfo(self.values.dtype).eps)
-            return np.log(np.maximum(self.values.astype(np.float64), floor))
+            return _float64(np.log(np.maximum(self.values.astype(np.float64), floor)))
         shifted = self._shifted_logits()
-        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return _float64(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
     def probabilities(self) -> Floats:
         """[n, C] in float64."""
         if self.kind == "probabilities":
             return self.values.astype(np.float64)
-        exponentials = np.exp(self._shifted_logits())
+        exponentials = _float64(np.exp(self._shifted_logits()))
         exponentials /= exponentials.sum(axis=1, keepdims=True)
         return exponentials
 
     def log_confidence(self) -> Floats:
-        """log max_k p_k = -log1p(sum of exp(z_k - z_max) over the others): distinct far beyond where
-        the confidence itself has become exactly 1."""
+        """log max_k p_k = -log1p(sum of p_k / p_max over the others): still distinct where the confidence
+        itself has become exactly 1."""
+        rows, best = np.arange(len(self)), self.predicted()
         if self.kind == "probabilities":
-            return np.log(self.values.max(axis=1).astype(np.float64))
-        others = np.exp(self._shifted_logits())
-        others[np.arange(len(self)), self.predicted()] = 0.0
-        return -np.log1p(others.sum(axis=1))
+            others = self.values.astype(np.float64)
+            others /= others[rows, best][:, None].copy()
+        else:
+            others = np.exp(self._shifted_logits())
+        others[rows, best] = 0.0
+        return _float64(-np.log1p(others.sum(axis=1)))
 
     def confidence(self) -> Floats:
         """max_k p_k of every row, in float64."""
         if self.kind == "probabilities":
             # The tolerance of the sum lets a single entry exceed 1 by rounding; a confidence may not.
-            return np.minimum(self.values.max(axis=1).astype(np.float64), 1.0)
-        return 1.0 / np.exp(self._shifted_logits()).sum(axis=1)
+            return _float64(np.minimum(self.values.max(axis=1), 1.0))
+        return _float64(1.0 / np.exp(self._shifted_logits()).sum(axis=1))
 
     def predicted(self) -> Integers:
         """argmax_k, the lowest index on ties."""
-        return self.values.argmax(axis=1).astype(np.int64, copy=False)
+        return np.asarray(self.values.argmax(axis=1), dtype=np.int64)
 
     def correct(self) -> npt.NDArray[np.bool_]:
-        return self.predicted() == self.labels
+        return np.asarray(self.predicted() == self.labels)
 
     def gold_log_probability(self) -> Floats:
         """log p of the label of every row."""
         rows = np.arange(len(self))
         if self.kind == "probabilities":
             floor = float(np.finfo(self.values.dtype).eps)
-            return np.log(np.maximum(self.values[rows, self.labels].astype(np.float64), floor))
+            return _float64(np.log(np.maximum(self.values[rows, self.labels].astype(np.float64), floor)))
         shifted = self._shifted_logits()
         gold = shifted[rows, self.labels]
-        return gold - np.log(np.exp(shifted, out=shifted).sum(axis=1))
+        return _float64(gold - np.log(np.exp(shifted, out=shifted).sum(axis=1)))
 
     def with_temperature(self, temperature: float) -> Predictions:
         """softmax(z / T). Probabilities are taken as logits log p, which is the same softmax at T = 1."""
@@ -167,3 +170,7 @@ class Predictions:
         logits = self.values.astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return logits
+
+
+def _float64(values: npt.NDArray[Any]) -> Floats:
+    return np.asarray(values, dtype=np.float64)

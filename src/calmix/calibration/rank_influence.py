@@ -1,14 +1,15 @@
 """Rank statistics of a large sample, and how much each row moves them.
 
-The areas under the risk-coverage curves are smooth in the sample: adding one row changes them by its influence,
-which depends only on where the row ranks and whether it is an error. The influences' spread is the areas' sampling
-error, and their sums over shared rows give the error of a difference of two models.
+The areas under the risk-coverage curves are smooth in the sample: adding one row changes them by its
+influence, which depends only on where the row ranks and whether it is an error. The influences' spread is
+the areas' sampling error, and their sums over shared rows give the error of a difference of two models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,7 @@ def rank_influence(ordered: ConfidenceSample, steps: int = STEPS) -> RankInfluen
     borders = ordered.quantile_borders(steps)
     wrong_until = np.empty(len(borders), dtype=np.int64)
     wrong_until[0] = 0
-    for place, (low, high) in enumerate(zip(borders[:-1], borders[1:], strict=True)):
+    for place, (low, high) in enumerate(pairwise(borders.tolist())):
         right = int((ordered.codes[low:high] & np.uint64(1)).sum())
         wrong_until[place + 1] = wrong_until[place] + (high - low) - right
     n, all_wrong = float(len(ordered)), float(wrong_until[-1])

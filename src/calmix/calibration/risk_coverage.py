@@ -83,7 +83,9 @@ def excess_area_under_risk_coverage(confidence: npt.ArrayLike, correct: npt.Arra
     0.0
     """
     ranked = rank_errors(confidence, correct)
-    return aurc_of_groups(ranked.rows, ranked.errors) - best_aurc(int(ranked.rows.sum()), int(ranked.errors.sum()))
+    return aurc_of_groups(ranked.rows, ranked.errors) - best_aurc(
+        int(ranked.rows.sum()), int(ranked.errors.sum())
+    )
 
 
 def area_under_generalised_risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -102,9 +104,13 @@ def aurc_of_groups(rows: npt.NDArray[np.integer], errors: npt.NDArray[np.integer
 
 
 def risk_sum(
-    rows: npt.NDArray[np.integer], errors: npt.NDArray[np.integer], rows_before: int = 0, errors_before: int = 0
+    rows: npt.NDArray[np.integer],
+    errors: npt.NDArray[np.integer],
+    rows_before: int = 0,
+    errors_before: int = 0,
 ) -> float:
-    """sum_k risk(k) over the rows of these groups, which follow `rows_before` rows with `errors_before` errors.
+    """sum_k risk(k) over the rows of these groups, which follow `rows_before` rows with `errors_before`
+    errors.
 
     After K rows with E errors, the j-th row of a group of g rows with e errors has the expected risk
     (E + e j/g) / (K + j) = e/g + (E - K e/g) / (K + j); the sum over j needs harmonic numbers only.
@@ -127,7 +133,7 @@ def augrc_of_groups(rows: npt.NDArray[np.integer], errors: npt.NDArray[np.intege
 def joint_error_sum(
     rows: npt.NDArray[np.integer], errors: npt.NDArray[np.integer], errors_before: int = 0
 ) -> float:
-    """The area under the count of errors over the count of rows, for groups that follow `errors_before` errors."""
+    """The area under the count of errors over that of rows, for groups after `errors_before` errors."""
     errors_until = errors_before + np.cumsum(errors)
     return float((rows * (errors_until - errors / 2.0)).sum())
 

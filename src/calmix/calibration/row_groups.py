@@ -1,8 +1,9 @@
 """Random groups of rows: what metrics that share rows have in common, in bounded memory.
 
 Rows are dealt to at most 1,024 groups by a hash of their position. Sums over a group behave like single
-observations, so that resampling or reweighting the groups shows how metrics vary together: two models on the same
-rows, the classes of one model, an average and a rank statistic. With no more rows than groups, each row is a group.
+observations, so that resampling or reweighting the groups shows how metrics vary together: two models on
+the same rows, the classes of one model, an average and a rank statistic. With no more rows than groups,
+each row is a group.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def deal_rows(first_row: int, rows: int, groups: int = GROUPS) -> Integers:
     ([0, 1, 2, 3], [2, 3])
     """
     position = np.arange(first_row, first_row + rows, dtype=np.uint64)
-    # splitmix64: neighbouring positions land in unrelated groups, so that a sorted file is dealt like any other.
+    # splitmix64: neighbouring positions land in unrelated groups, so that a sorted file is dealt like any
+    # other.
     mixed = position + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -37,14 +39,15 @@ def deal_rows(first_row: int, rows: int, groups: int = GROUPS) -> Integers:
 def group_sums(dealt: Integers, cell: Integers, values: Floats, cells: int, groups: int = GROUPS) -> Floats:
     """[groups, cells]: the values of each group, by cell."""
     summed = np.bincount(dealt * cells + cell, weights=values, minlength=groups * cells)
-    return summed.reshape(groups, cells)
+    return np.asarray(summed, dtype=np.float64).reshape(groups, cells)
 
 
 def joint_noise(grouped: Floats, group_rows: Floats, scale: Floats, seed: int) -> Floats:
     """Draws [draws, cells] of the noise of cell means that share rows, each cell with its standard deviation.
 
-    The groups' deviations are multiplied by independent normal numbers, which keeps every correlation; the size of
-    each cell's noise is then set to `scale`, which knows more about small cells than the groups do.
+    The groups' deviations are multiplied by independent normal numbers, which keeps every correlation;
+    the size of each cell's noise is then set to `scale`, which knows more about small cells than the
+    groups do.
     """
     rows = group_rows.sum()
     centred = grouped - np.outer(group_rows / rows, grouped.sum(axis=0))
@@ -79,7 +82,8 @@ def _times_drawn(groups: int, seed: int, repetitions: int) -> Floats:
 def bias_corrected_limits(repeated: Floats, estimate: float, level: float = 0.95) -> tuple[float, float]:
     """The bias-corrected percentile interval (Efron 1981) of one column of bootstrap values.
 
-    The share of repetitions below the estimate says how far their median is off; the percentiles move by twice that.
+    The share of repetitions below the estimate says how far their median is off; the percentiles move by
+    twice that.
 
     >>> low, high = bias_corrected_limits(np.linspace(-1, 1, 2001), 0.0)
     >>> round(low, 3), round(high, 3)

@@ -1,7 +1,8 @@
 """How far the residuals of bins stray by chance: their standard deviations, and draws of them.
 
-Independent draws serve one notion on one set of rows. Where cells share rows (the classes of one model, two models
-on the same rows) the draws must be joint; they then come from random groups of rows (see `row_groups`).
+Independent draws serve one notion on one set of rows. Where cells share rows (the classes of one model,
+two models on the same rows) the draws must be joint; they then come from random groups of rows (see
+`row_groups`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import numpy as np
 from calmix.calibration.binning import BinSums
 from calmix.calibration.input_checks import Floats
 
-# Weight, in rows, of what is believed about a bin's spread before looking at it. Without it a bin of three rows
-# that all happen to be right would be taken as free of noise.
+# Weight, in rows, of what is believed about a bin's spread before looking at it. Without it a bin of
+# three rows that all happen to be right would be taken as free of noise.
 PRIOR_ROWS = 2.0
 # Draws times cells that are kept in memory, and the least draws that still give a 2.5 % tail.
 DRAW_VALUES = 4_000_000
@@ -34,14 +35,16 @@ def residual_scale(
 
     `counts` are the rows of each cell, `rows` all rows (a row stands in one cell of each class).
 
-    The mean square residual is pooled with `PRIOR_ROWS` rows that spread as the confidence says, c (1 - c), but at
-    least as much as a share seen 0 times in n still may (rule of succession). `fine` cells are too small to be
-    judged alone: there n is all rows.
+    The mean square residual is pooled with `PRIOR_ROWS` rows that spread as the confidence says, c (1 -
+    c), but at least as much as a share seen 0 times in n still may (rule of succession). `fine` cells are
+    too small to be judged alone: there n is all rows.
     """
     filled = counts > 0
     count = np.where(filled, counts, 1.0)
     share_unseen = 1.0 / ((rows if fine else count) + 2.0)
-    believed = np.divide(bernoulli, weight_square, out=np.zeros_like(bernoulli), where=filled & (weight_square > 0))
+    believed = np.divide(
+        bernoulli, weight_square, out=np.zeros_like(bernoulli), where=filled & (weight_square > 0)
+    )
     believed = np.maximum(believed, share_unseen * (1.0 - share_unseen))
     pooled = (square + PRIOR_ROWS * believed * weight_square / count) * count / (count + PRIOR_ROWS)
     variance = np.maximum(pooled - residual**2 / rows, 0.0)

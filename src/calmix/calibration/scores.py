@@ -21,7 +21,11 @@ from calmix.calibration.predictions import Predictions
 
 def as_predictions(scores: npt.ArrayLike, labels: npt.ArrayLike, *, from_logits: bool) -> Predictions:
     """Say what an array of scores is; nothing looks at the values to find out."""
-    return Predictions.from_logits(scores, labels) if from_logits else Predictions.from_probabilities(scores, labels)
+    return (
+        Predictions.from_logits(scores, labels)
+        if from_logits
+        else Predictions.from_probabilities(scores, labels)
+    )
 
 
 def log_loss_rows(predictions: Predictions) -> Floats:
@@ -35,10 +39,11 @@ def brier_rows(predictions: Predictions) -> Floats:
 
 
 def squared_errors(probabilities: Floats, labels: Integers) -> Floats:
-    """sum_k p_k^2 - 2 p_y + 1 would cancel where p_y is nearly 1; the label's own term is taken apart instead."""
+    """sum_k (p_k - 1[y = k])^2 of checked arrays."""
+    # sum p^2 - 2 p_y + 1 would cancel where p_y is nearly 1; the label's own term is taken apart instead.
     gold = probabilities[np.arange(len(labels)), labels]
     others = np.einsum("ij,ij->i", probabilities, probabilities) - gold**2
-    return np.maximum(others, 0.0) + (1.0 - gold) ** 2
+    return np.asarray(np.maximum(others, 0.0) + (1.0 - gold) ** 2)
 
 
 def weighted_mean(rows: Floats, weights: Floats | None) -> float:
@@ -97,7 +102,9 @@ def brier_split(
     """
     predictions = as_predictions(scores, labels, from_logits=from_logits)
     checked = check_weights(weights, rows=len(predictions))
-    sums = class_sums(predictions.probabilities(), predictions.labels, bins=bins, edges=edges, weights=checked)
+    sums = class_sums(
+        predictions.probabilities(), predictions.labels, bins=bins, edges=edges, weights=checked
+    )
     brier = weighted_mean(brier_rows(predictions), checked)
     calibration = sums.squared_gap()
     return BrierSplit(brier, calibration, brier - calibration)

@@ -54,8 +54,8 @@ class GuaranteedThreshold:
         sure = f"{100 * (1 - self.delta):g} % confidence"
         if self.threshold is not None:
             return (
-                f"accept at confidence >= {self.threshold:.6g}: {100 * self.coverage:.1f} % of {self.rows} rows, "
-                f"accuracy at least {self.accuracy_lower_bound:.4f} with {sure}"
+                f"accept at confidence >= {self.threshold:.6g}: {100 * self.coverage:.1f} % "
+                f"of {self.rows} rows, accuracy at least {self.accuracy_lower_bound:.4f} with {sure}"
             )
         nothing = f"{self.rows} rows certify no threshold for accuracy {self.target_accuracy:g} at {sure}"
         if self.rows_needed is None:
@@ -68,16 +68,16 @@ def guaranteed_threshold(
 ) -> GuaranteedThreshold:
     """A threshold above which new rows of the same kind reach the target, with probability 1 - delta.
 
-    The promise holds for the search, not only for one threshold fixed beforehand. The errors among the k rows
-    above a threshold are binomial, and "accuracy < target" is rejected when so few would be seen with
-    probability at most delta / S. Starting from S coverages fixed beforehand (all rows, a half, a quarter, ...,
-    down to the fewest rows that could pass), each start walks towards lower confidence for as long as every
-    threshold passes and stops at the first that does not (fixed-sequence testing: one error in the walk needs
-    an error at its first wrong threshold). The walk that gets furthest wins. Rows of equal confidence are
-    accepted together.
+    The promise holds for the search, not only for one threshold fixed beforehand. The errors among the k
+    rows above a threshold are binomial, and "accuracy < target" is rejected when so few would be seen
+    with probability at most delta / S. Starting from S coverages fixed beforehand (all rows, a half, a
+    quarter, ..., down to the fewest rows that could pass), each start walks towards lower confidence for
+    as long as every threshold passes and stops at the first that does not (fixed-sequence testing: one
+    error in the walk needs an error at its first wrong threshold). The walk that gets furthest wins. Rows
+    of equal confidence are accepted together.
 
-    Compared with bisection under a union bound (Geifman & El-Yaniv 2017) the same promise costs delta / S with
-    S = log2(n / fewest) instead of delta / log2(n), and the coverage found is larger.
+    Compared with bisection under a union bound (Geifman & El-Yaniv 2017) the same promise costs delta / S
+    with S = log2(n / fewest) instead of delta / log2(n), and the coverage found is larger.
 
     >>> result = guaranteed_threshold([0.9] * 100 + [0.6] * 100, [1] * 100 + [0] * 50 + [1] * 50, 0.95)
     >>> result.accepted, result.coverage, round(result.accuracy_lower_bound, 4)

@@ -1,9 +1,9 @@
 """SmoothECE (Blasiok & Nakkiran 2024): calibration error without bins, at a bandwidth the data choose.
 
 The residuals r = confidence - correct are smoothed over the confidence with a Gaussian kernel of width s,
-reflected at 0 and 1, and the absolute value is integrated. The reported value is at the width s* where the error
-equals the width itself, found by ten halvings. Discretised as in the authors' package `relplot`, which this
-agrees with; the convolution runs through the fast Fourier transform.
+reflected at 0 and 1, and the absolute value is integrated. The reported value is at the width s* where
+the error equals the width itself, found by ten halvings. Discretised as in the authors' package
+`relplot`, which this agrees with; the convolution runs through the fast Fourier transform.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, check_confidence, check_correct, check_weights
 
-# Beyond this many rows they are first gathered on a grid of as many points; the value moves by less than 1e-6.
+# Beyond this many rows they are first gathered on a grid of as many points; the value moves by less than
+# 1e-6.
 FINE_GRID = 1 << 17
 SMALLEST_WIDTH = 1e-3
 HALVINGS = 10
@@ -81,7 +82,8 @@ def gather(points: Floats, values: Floats, size: int) -> Floats:
     left = np.minimum(position.astype(np.int64), size - 2)
     right_share = position - left
     grid = np.bincount(left, weights=(1.0 - right_share) * values, minlength=size)
-    return grid + np.bincount(left + 1, weights=right_share * values, minlength=size)
+    grid = grid + np.bincount(left + 1, weights=right_share * values, minlength=size)
+    return np.asarray(grid, dtype=np.float64)
 
 
 def smoothed_field(points: Floats, values: Floats, bandwidth: float) -> Floats:

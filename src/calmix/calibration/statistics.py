@@ -1,8 +1,8 @@
 """A measured value with what its interval, and its difference from another model's, can be made of.
 
-Averages and rank areas are smooth in the sample: they carry the sums of their rows' influences over random groups of
-rows, and are bootstrapped over the groups. Calibration errors are norms of noisy gaps: they carry the gaps and
-their noise, and are inverted (see `inversion`).
+Averages and rank areas are smooth in the sample: they carry the sums of their rows' influences over
+random groups of rows, and are bootstrapped over the groups. Calibration errors are norms of noisy gaps:
+they carry the gaps and their noise, and are inverted (see `inversion`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ Limits = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class SmoothStatistic:
-    """A value whose rows' influences, summed by group, are `grouped`; `bias` is what the plug-in adds on average.
+    """A value whose rows' influences, summed by group, are `grouped`; `bias` is what the plug-in adds on
+    average.
 
-    `low` and `high` bound what the value can be at all; `exact` is an interval from theory where there is one.
+    `low` and `high` bound what the value can be at all; `exact` is an interval from theory where there is
+    one.
     """
 
     value: float
@@ -58,20 +60,21 @@ class SmoothStatistic:
 
     def _repeated(self, seed: int) -> Floats:
         centred = _centred(self.grouped, self.group_rows)
-        return bootstrap_means(centred[:, None], self.group_rows, seed)[:, 0]
+        return np.asarray(bootstrap_means(centred[:, None], self.group_rows, seed)[:, 0])
 
 
 def _centred(grouped: Floats, group_rows: Floats) -> Floats:
-    return grouped - group_rows * (grouped.sum() / group_rows.sum())
+    return np.asarray(grouped - group_rows * (grouped.sum() / group_rows.sum()))
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorStatistic:
-    """A norm of gaps. The noise lives in cells; `spread_out` maps cells to the gaps that the norm is taken of.
+    """A norm of gaps. The noise lives in cells; `spread_out` maps cells to the gaps that the norm is
+    taken of.
 
-    `grouped` gives the cells' residuals by group of rows, [groups, cells]; `shared_rows` says that cells of this
-    very statistic share rows, so that their noise must be drawn jointly even when nothing is compared;
-    `least_visible` makes, from the noise of the gaps, those that show least (see `inversion`).
+    `grouped` gives the cells' residuals by group of rows, [groups, cells]; `shared_rows` says that cells
+    of this very statistic share rows, so that their noise must be drawn jointly even when nothing is
+    compared; `least_visible` makes, from the noise of the gaps, those that show least (see `inversion`).
     """
 
     value: float
@@ -87,7 +90,11 @@ class ErrorStatistic:
 
     def interval(self, seed: int, level: float = 0.95) -> ErrorInterval:
         if (seed, level) not in self.cache:
-            noise = self.joint_noise(seed) if self.shared_rows else self._map(independent_noise(self.cell_scale, seed))
+            noise = (
+                self.joint_noise(seed)
+                if self.shared_rows
+                else self._map(independent_noise(self.cell_scale, seed))
+            )
             self.cache[seed, level] = self._invert(noise, level)
         return self.cache[seed, level]
 
@@ -98,8 +105,9 @@ class ErrorStatistic:
     def difference_limits(self, other: ErrorStatistic, seed: int, level: float = 0.95) -> Limits:
         """Limits of `self` - `other`, both on the same rows.
 
-        Either side's gaps are shrunk to its corrected value and given the joint noise again; what the difference of
-        the plug-ins then does around the difference of the truths is turned around the observed one.
+        Either side's gaps are shrunk to its corrected value and given the joint noise again; what the
+        difference of the plug-ins then does around the difference of the truths is turned around the
+        observed one.
         """
         first, second = self.joint_noise(seed), other.joint_noise(seed)
         draws = min(len(first), len(second))

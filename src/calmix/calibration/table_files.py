@@ -28,7 +28,9 @@ def file_format(file: Path) -> tuple[str, bool]:
     gzipped = file.suffix.lower() == ".gz"
     suffix = (Path(file.stem) if gzipped else file).suffix.lower()
     if suffix not in FORMATS:
-        raise UserError(f"unknown file type {suffix or file.name!r}", file=file, remedy=f"known are {', '.join(FORMATS)}")
+        raise UserError(
+            f"unknown file type {suffix or file.name!r}", file=file, remedy=f"known are {', '.join(FORMATS)}"
+        )
     return suffix, gzipped
 
 
@@ -107,7 +109,9 @@ def _npz(file: Path) -> pa.Table:
             raise UserError(f"{rows} labels but shape {array.shape}", file=file, column=name)
         if array.ndim == 2:
             wide = array.astype(np.float32) if array.dtype == np.float16 else array
-            fields[name] = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(wide).ravel()), array.shape[1])
+            fields[name] = pa.FixedSizeListArray.from_arrays(
+                pa.array(np.ascontiguousarray(wide).ravel()), array.shape[1]
+            )
         elif array.ndim == 1:
             fields[name] = pa.array(array.astype(np.float32) if array.dtype == np.float16 else array)
         else:

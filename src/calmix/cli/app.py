@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli import calibrate, demo, evaluate, methods, predict, train
+from calmix.cli import calibrate, compare, demo, evaluate, methods, predict, train
 from calmix.user_error import UserError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("train")(train.train)
+app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("predict")(predict.predict)
@@ -46,7 +47,7 @@ def root(
 def main(arguments: list[str] | None = None) -> None:
     """Exit 0 on success, 2 with one line on bad input, 1 (with a traceback) on a fault of calmix."""
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app(arguments, prog_name="calmix", standalone_mode=False)
     except UserError as error:
         code = _complain(str(error))
     except typer.TyperException as error:

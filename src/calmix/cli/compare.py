@@ -74,6 +74,7 @@ def compare(
     batch_size: options.BatchSize = 16,
     learning_rate: options.LearningRate = 2e-5,
     max_length: options.MaxLength = 256,
+    train_rows: options.TrainRows = None,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
     device: options.Device = "auto",

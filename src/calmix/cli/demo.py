@@ -11,18 +11,16 @@ from calmix.cli.options import AsJson
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Where the data and the run go.")] = Path("demo-run"),
-    seed: Annotated[int, typer.Option(help="Same seed, same bits.")] = 0,
+    output: Annotated[Path, typer.Option(help="Where the data and the comparison go.")] = Path("demo-run"),
     as_json: AsJson = False,
 ) -> None:
-    """Train on film-review sentences; test on more of them, and on IMDb, which is another domain.
+    """Compare two methods on film-review sentences, tested on more of them and on IMDb, another domain.
 
     Example: calmix demo --output demo-run
     """
-    from calmix.cli.train import run_training
+    from calmix.cli.compare import run_comparison
     from calmix.experiments.demo import demo_config, write_demo_data
 
-    files = write_demo_data(output / "data", seed)
-    config = demo_config(files, output / "run", seed)
-    # A second call shows the finished run again.
-    run_training(config.as_dict(), resume=True, as_json=as_json)
+    files = write_demo_data(output / "data")
+    # The comparison keeps its runs: a second call shows them again.
+    run_comparison(demo_config(files, output / "comparison"), as_json=as_json)

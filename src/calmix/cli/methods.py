@@ -33,11 +33,10 @@ def methods(as_json: AsJson = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(show_lines=True, header_style="bold")
-    for title in ("method", "what it does", "pairs", "seam", "needs", "reference"):
-        table.add_column(title, overflow="fold")
+    table = Table(box=None, header_style="bold", padding=(0, 2, 1, 0))
+    table.add_column("method", no_wrap=True)
+    for title in ("what it does", "needs", "reference"):
+        table.add_column(title)
     for method in listed:
-        table.add_row(
-            *(str(method[key]) for key in ("name", "summary", "pairs", "seam", "needs", "citation"))
-        )
+        table.add_row(*(str(method[key]) for key in ("name", "summary", "needs", "citation")))
     Console().print(table)

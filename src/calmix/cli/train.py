@@ -34,6 +34,7 @@ def train(
     batch_size: options.BatchSize = 16,
     learning_rate: options.LearningRate = 2e-5,
     max_length: options.MaxLength = 256,
+    train_rows: options.TrainRows = None,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
     seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,

@@ -47,6 +47,10 @@ LearningRate = Annotated[float, typer.Option(help="Decays to 0 in a line.", rich
 MaxLength = Annotated[
     int, typer.Option(help="Longer texts are cut to this many tokens.", rich_help_panel=TRAINING)
 ]
+TrainRows = Annotated[
+    int | None,
+    typer.Option(help="Train on a sample of this many rows, drawn by the seed.", rich_help_panel=DATA),
+]
 FreezeEmbeddings = Annotated[
     bool, typer.Option(help="Do not train the word embeddings: faster.", rich_help_panel=TRAINING)
 ]

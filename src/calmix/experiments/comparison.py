@@ -211,7 +211,7 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
     summary = summarise(results)
     write_summary(summary, results.metrics(), directory / SUMMARY_FILE)
     recommendation = recommend(results, summary).as_dict()
-    for key, run in (("model", "run"), ("challenger_model", "challenger_run")):
+    for key, run in (("model", "run"), ("alternative_model", "alternative_run")):
         model = directory / "runs" / str(recommendation[run]) / "model"
         recommendation[key] = str(model) if recommendation[run] and model.is_dir() else None
     seconds = {arm.name: [r["seconds"] for r in results.select(arm=arm.name)] for arm in results.arms}

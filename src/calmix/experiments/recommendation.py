@@ -49,7 +49,8 @@ class Evidence:
 @dataclass(frozen=True)
 class Recommendation:
     verdict: str
-    """better, worse, mixed, equal, cannot_tell or nothing_to_compare."""
+    """Of the challenger's NLL: better, trade_off (better, but less accurate), mixed (better here, worse
+    there), worse, equal, cannot_tell or nothing_to_compare."""
     sentence: str
     """What the test sets say about the challenger."""
     choice: str
@@ -58,9 +59,11 @@ class Recommendation:
     seed: int | None
     run: str | None
     """The chosen arm's run with the lowest validation NLL."""
-    baseline: str | None
-    challenger: str | None
-    challenger_run: str | None
+    baseline: str | None = None
+    challenger: str | None = None
+    alternative: str | None = None
+    """The one of the two that was not chosen, and its best run."""
+    alternative_run: str | None = None
     evidence: tuple[Evidence, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,34 +76,35 @@ def recommend(results: Results, summary: Sequence[Mapping[str, Any]]) -> Recomme
     if baseline is None or challenger is None:
         only = baseline or challenger
         if only is None:
-            return Recommendation(
-                "nothing_to_compare", "No run has finished.", "", None, None, None, None, None, None
-            )
+            return Recommendation("nothing_to_compare", "No run has finished.", "", None, None, None)
         seed, run = best_run(results, only)
         missing = "plain has not finished" if baseline is None else "nothing was compared with it"
         return Recommendation(
             "nothing_to_compare",
             f"`{only.name}` alone has results: {missing}.",
             f"Chosen: `{only.name}`, seed {seed}, for want of another.",
-            only.name, seed, run, *((None, only.name, run) if baseline is None else (only.name, None, None)),
-        )  # fmt: skip
+            only.name,
+            seed,
+            run,
+        )
     evidence = [find_evidence(results, challenger, baseline, split) for split in results.splits()]
     validation = next((e for e in evidence if e is not None and e.split == "validation"), None)
     tests = [e for e in evidence if e is not None and e.split != "validation"]
     shown = tests or ([validation] if validation else [])
-    wins = validation is not None and validation.lowers and validation.nll.seeds > 1
-    chosen = challenger if wins else baseline
+    wins = is_chosen(validation)
+    chosen, alternative = (challenger, baseline) if wins else (baseline, challenger)
     seed, run = best_run(results, chosen)
     return Recommendation(
         verdict=verdict_of(shown),
         sentence=sentence(challenger, baseline, shown),
-        choice=choice(challenger, baseline, validation, chosen, seed),
+        choice=choice(challenger, baseline, validation, seed) + advice(challenger, baseline, shown, wins),
         chosen=chosen.name,
         seed=seed,
         run=run,
         baseline=baseline.name,
         challenger=challenger.name,
-        challenger_run=best_run(results, challenger)[1],
+        alternative=alternative.name,
+        alternative_run=best_run(results, alternative)[1],
         evidence=tuple(e for e in evidence if e is not None),
     )
 
@@ -128,7 +132,9 @@ def verdict_of(evidence: Sequence[Evidence]) -> str:
     lowers, raises = any(e.lowers for e in evidence), any(e.raises for e in evidence)
     if lowers and raises:
         return "mixed"
-    return "better" if lowers else "worse" if raises else "equal"
+    if lowers:
+        return "trade_off" if any(e.accuracy.high < 0 for e in evidence) else "better"
+    return "worse" if raises else "equal"
 
 
 def sentence(challenger: Arm, baseline: Arm, evidence: Sequence[Evidence]) -> str:
@@ -144,7 +150,7 @@ def sentence(challenger: Arm, baseline: Arm, evidence: Sequence[Evidence]) -> st
             "intervals over rows alone; compare at least three seeds."
         )
     accuracy = accuracy_clause(evidence)
-    equal = [e.place for e in evidence if not e.lowers and not e.raises]
+    equal = [f"{e.place} (by {_signed(e.nll)})" for e in evidence if not e.lowers and not e.raises]
     if verdict == "equal":
         return (
             f"{_capital(theirs)} is as good as any: {ours}, the best of the others on validation, changes "
@@ -177,19 +183,36 @@ def accuracy_clause(evidence: Sequence[Evidence]) -> str:
     return " and ".join(said)
 
 
-def choice(challenger: Arm, baseline: Arm, validation: Evidence | None, chosen: Arm, seed: int) -> str:
-    """Which arm validation chooses, and why."""
-    name = label(baseline) if chosen is baseline else f"`{chosen.name}`"
-    start = f"Chosen on validation NLL after temperature scaling alone: {name}, seed {seed}"
+def choice(challenger: Arm, baseline: Arm, validation: Evidence | None, seed: int) -> str:
+    """Which of the two validation chooses, and why."""
+    start = "Chosen on validation NLL after temperature scaling alone:"
     if validation is None:
-        return f"{start}; there is nothing to compare it with."
-    if chosen is challenger:
-        return f"{start}, which is lower there by {_amount(validation.nll, -1)} than {label(baseline)}."
-    other = f"`{challenger.name}` differs from it there by {_signed(validation.nll)}"
+        return f"{start} {label(baseline)}, seed {seed}, for want of a common seed."
+    if is_chosen(validation):
+        lower = f"which is lower there by {_amount(validation.nll, -1)} than {label(baseline)}"
+        return f"{start} `{challenger.name}`, seed {seed}, {lower}."
+    found = f"`{challenger.name}` differs from it there by {_signed(validation.nll)}"
+    other = f"{label(baseline)}, seed {seed}; {found}"
     if validation.raises:
-        return f"{start}; {other}."
+        return f"{start} {other}."
     seeds = "one seed decides nothing" if validation.nll.seeds < 2 else "this cannot be told from nothing"
-    return f"{start}; {other}: {seeds}, and the simpler wins."
+    return f"{start} {other}: {seeds}, and the simpler wins."
+
+
+def is_chosen(validation: Evidence | None) -> bool:
+    """Whether validation chooses the challenger."""
+    return validation is not None and validation.lowers and validation.nll.seeds > 1
+
+
+def advice(challenger: Arm, baseline: Arm, evidence: Sequence[Evidence], wins: bool) -> str:
+    """When to take the other one all the same: a reader knows what data are to come, validation does not."""
+    verdict = verdict_of(evidence)
+    if wins and any(e.accuracy.high < 0 for e in evidence):
+        return f" Where accuracy counts for more, take {label(baseline)}."
+    if not wins and verdict in ("better", "mixed", "trade_off"):
+        places = listing([f"`{e.split}`" for e in evidence if e.lowers])
+        return f" Where the data to come look like {places}, take `{challenger.name}`."
+    return ""
 
 
 def label(baseline: Arm) -> str:

@@ -83,12 +83,9 @@ def _recommendation_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
         blocks.append(Prose(recommendation["choice"]))
     if recommendation["model"]:
         blocks += [Prose("The chosen model:"), Code(recommendation["model"])]
-    other = recommendation["challenger_model"]
-    if other and other != recommendation["model"] and recommendation["verdict"] in ("better", "mixed"):
-        blocks += [
-            Prose(f"`{recommendation['challenger']}`, if your data look like where it is better:"),
-            Code(other),
-        ]
+    other = recommendation["alternative_model"]
+    if other and recommendation["verdict"] in ("better", "mixed", "trade_off"):
+        blocks += [Prose(f"The alternative, {recommendation['alternative']}:"), Code(other)]
     if data["failures"]:
         blocks.append(Prose(f"{len(data['failures'])} runs are missing; see below.", "warning"))
     return tuple(blocks)

@@ -31,6 +31,8 @@ class TrainConfig:
     batch_size: int = 16
     learning_rate: float = 2e-5
     max_length: int = 256
+    train_rows: int | None = None
+    """Train on a stratified sample of this many rows, drawn anew for every seed."""
     freeze_embeddings: bool = False
     dynamics: str = "training"
     text_column: str | None = None
@@ -52,6 +54,8 @@ class TrainConfig:
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--max-length", self.max_length, 4)
         _at_least("--bins", self.bins, 1)
+        if self.train_rows is not None:
+            _at_least("--train-rows", self.train_rows, 2)
         _at_least("--seed", self.seed, 0)
         if not 0 < self.learning_rate < 10:
             raise UserError(f"--learning-rate is {self.learning_rate}", remedy="give a number such as 2e-5")

@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from calmix.calibration.temperature import TemperatureScaling
 from calmix.data.checks import Finding, check_splits, truncated_share
 from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.rows import Rows
+from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.mixing.method import get_method
@@ -109,6 +110,8 @@ def prepare(config: TrainConfig) -> Prepared:
     splits = read_splits(
         config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
     )
+    if config.train_rows is not None and config.train_rows < len(splits.train):
+        splits = replace(splits, train=stratified_sample(splits.train, config.train_rows, config.seed))
     tokenizer = load_tokenizer(config.model)
     model = load_classifier(
         config.model,

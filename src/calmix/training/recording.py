@@ -28,6 +28,7 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
 from calmix.dynamics.recorder import DynamicsRecorder
+from calmix.models.folding import base_model
 
 if TYPE_CHECKING:
     _Base = Trainer
@@ -59,11 +60,15 @@ class RecordsDynamics(_Base):
         if labels is None:
             return None
         ids = getattr(rows, "row_ids", None)
+        classes = count_classes(self.model, rows)
+        names = tuple(str(name) for name in (getattr(self.model.config, "id2label", None) or {}).values())
         return DynamicsRecorder(
             range(len(rows)) if ids is None else ids,
             labels,
             epochs=max(int(np.ceil(self.args.num_train_epochs)), 1),
-            num_classes=count_classes(self.model, rows),
+            num_classes=classes,
+            # The choices of a multiple-choice row have no names.
+            class_names=names if len(names) == classes and not is_multiple_choice(self.model) else (),
         )
 
     def train(
@@ -202,9 +207,13 @@ class _Bookkeeping(TrainerCallback):
         self.trainer.save_recorded(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
 
+def is_multiple_choice(model: Any) -> bool:
+    return "MultipleChoice" in type(base_model(model)).__name__
+
+
 def count_classes(model: Any, rows: Any) -> int:
     """Logits per row: the head's labels, or the choices of a multiple-choice row."""
-    if "MultipleChoice" in type(getattr(model, "base_model", model)).__name__ + type(model).__name__:
+    if is_multiple_choice(model):
         per_row = getattr(rows, "sequences_per_row", None)
         return int(per_row) if per_row else len(rows[0]["input_ids"])
     return int(model.config.num_labels)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +65,27 @@ class NoiseSearch:
 
     passes: tuple[ThresholdPass, ...]
     verdict: NoiseVerdict
+    percentile: float
     findings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: how the rows were judged."""
+        cutoffs = [cutoff if np.isfinite(cutoff) else None for cutoff in self.verdict.cutoffs]
+        return {
+            "rule": "threshold samples",
+            "percentile": self.percentile,
+            "flagged": int(self.verdict.flagged.sum()),
+            "unscored": int(self.verdict.unscored.sum()),
+            "passes": [
+                {
+                    "fingerprint": one.fingerprint,
+                    "threshold_samples": int(one.run.threshold.sum()),
+                    "cutoff": cutoff,
+                    "was_trained": one.was_trained,
+                }
+                for one, cutoff in zip(self.passes, cutoffs, strict=True)
+            ],
+        }
 
 
 def find_label_noise(
@@ -113,7 +134,7 @@ def find_label_noise(
             write_pass(place, rows, run, aum)
         passes.append(ThresholdPass(run, aum, fingerprint, was_trained))
     verdict = threshold_filter([one.aum for one in passes], plan.runs, k=percentile)
-    return NoiseSearch(tuple(passes), verdict, (*plan.findings, *verdict.findings))
+    return NoiseSearch(tuple(passes), verdict, percentile, (*plan.findings, *verdict.findings))
 
 
 def train_pass(
@@ -192,7 +213,7 @@ def fingerprint_of(config: TrainConfig, rows: EncodedRows, model: PreTrainedMode
         digest.update(np.ascontiguousarray(array).data)
     for name, tensor in model.state_dict().items():
         digest.update(f"{name} {list(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:20]
 
 
@@ -225,6 +246,4 @@ def read_pass(file: Path, rows: EncodedRows) -> npt.NDArray[np.float64] | None:
 
 
 def _is_first_process() -> bool:
-    import os
-
     return int(os.environ.get("RANK", "0")) == 0

@@ -1,0 +1,110 @@
+"""Two models on the same rows: the difference of every metric, with its paired interval."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from calmix.calibration.binning import Edges
+from calmix.calibration.evaluation import Evaluation, Measured
+from calmix.calibration.predictions import Notion, Predictions
+from calmix.calibration.statistics import difference_limits
+
+# Neither is a quality that one model has more of than another.
+NOT_COMPARED = ("ks_p_value", "mean_confidence")
+
+MatchedBy = Literal["row_id", "position"]
+
+
+class DifferentRows(ValueError):
+    """The two sets of predictions are not about the same rows; the message says how they differ."""
+
+
+def match_rows(first: Predictions, second: Predictions) -> tuple[Predictions, MatchedBy]:
+    """`second` in the order of `first`: by row id where both have ids, else by position.
+
+    >>> first = Predictions.from_logits([[1, 0], [0, 1]], [0, 1], ids=["a", "b"])
+    >>> second = Predictions.from_logits([[0, 2], [2, 0]], [1, 0], ids=["b", "a"])
+    >>> matched, how = match_rows(first, second)
+    >>> matched.ids.tolist(), matched.values.tolist(), how
+    (['a', 'b'], [[2.0, 0.0], [0.0, 2.0]], 'row_id')
+    """
+    if first.classes != second.classes:
+        raise DifferentRows(f"{first.classes} and {second.classes} classes")
+    if len(first) != len(second):
+        raise DifferentRows(f"{len(first)} and {len(second)} rows")
+    how: MatchedBy = "position"
+    if first.ids is not None and second.ids is not None:
+        how = "row_id"
+        if not np.array_equal(first.ids, second.ids):
+            second = second.select(_order_of(first.ids, second.ids))
+    differing = np.flatnonzero(first.labels != second.labels)
+    if differing.size:
+        row = int(differing[0])
+        name = f"row {row + 1}" if first.ids is None else f"row {first.ids[row]!r}"
+        raise DifferentRows(
+            f"the labels differ in {differing.size} rows, first in {name}: "
+            f"{first.labels[row]} and {second.labels[row]}"
+        )
+    return second, how
+
+
+def _order_of(wanted: npt.NDArray[np.str_], given: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:
+    """The places in `given` of the ids `wanted`."""
+    order = np.argsort(given, kind="stable")
+    ordered = given[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        raise DifferentRows("row ids occur more than once, and stand in different orders")
+    place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    missing = np.flatnonzero(ordered[place] != wanted)
+    if missing.size:
+        raise DifferentRows(
+            f"{missing.size} row ids of the first are not in the second, as {wanted[missing[0]]!r}"
+        )
+    return order[place]
+
+
+def paired_differences(
+    first: Predictions,
+    second: Predictions,
+    *,
+    bins: int = 15,
+    edges: Edges = "right",
+    kind: Notion = "top_label",
+    seed: int = 0,
+) -> dict[str, dict[str, Any]]:
+    """First minus second, of every metric: `{"ece": {"difference": x, "ci": [low, high]}, ...}`.
+
+    The interval is that of the true difference, from what the two models do on the same rows, so that
+    what is hard for both drops out; one that leaves out 0 says that they differ. Like those of a single
+    model, intervals of calibration errors are freed of the plug-ins' bias, and need not lie around the
+    plain difference.
+
+    >>> first = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 0])
+    >>> found = paired_differences(first, first)
+    >>> found["brier"]
+    {'difference': 0.0, 'ci': [0.0, 0.0]}
+    """
+    matched, _ = match_rows(first, second)
+    measured = []
+    for predictions in (first, matched):
+        evaluation = Evaluation(bins=bins, edges=edges, kind=kind)
+        evaluation.update(predictions)
+        measured.append(evaluation.measure(seed))
+    return measured_differences(measured[0], measured[1], seed=seed)
+
+
+def measured_differences(first: Measured, second: Measured, *, seed: int) -> dict[str, dict[str, Any]]:
+    """First minus second of two evaluations that took the same rows in the same order."""
+    values, statistics, _ = first
+    other_values, other_statistics, _ = second
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        if name in NOT_COMPARED:
+            continue
+        found[name] = {"difference": value - other_values[name]}
+        if name in statistics and name in other_statistics:
+            found[name]["ci"] = list(difference_limits(statistics[name], other_statistics[name], seed))
+    return found

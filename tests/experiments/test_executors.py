@@ -1,0 +1,160 @@
+"""Processes and Ray tasks: the same bits, and a process that dies takes nothing else along."""
+
+import builtins
+import os
+import signal
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from calmix.experiments import executors
+from calmix.experiments.cell import Task
+from calmix.experiments.executors import (
+    LocalExecutor,
+    RayExecutor,
+    make_executor,
+    run_all,
+    threads_per_worker,
+)
+from calmix.experiments.store import RunStore
+from calmix.user_error import UserError
+
+
+def tasks_for(store, configs):
+    return [Task(str(store.path), store.fingerprints.of(config), config.as_dict()) for config in configs]
+
+
+def run(executor, tasks, started=lambda task: None):
+    return {
+        task.fingerprint: outcome
+        for task, outcome in run_all(executor, tasks, started=started, looked=lambda: None)
+    }
+
+
+@pytest.fixture(scope="module")
+def configs(tiny):
+    return [tiny("x"), tiny("x", seed=1, method="cls-mixup")]
+
+
+@pytest.fixture(scope="module")
+def by_processes(configs, tmp_path_factory):
+    """All runs, made by a worker process."""
+    store = RunStore(tmp_path_factory.mktemp("local"))
+    outcomes = run(LocalExecutor(1), tasks_for(store, configs))
+    assert [outcome.reason for outcome in outcomes.values()] == [None] * len(configs)
+    return store
+
+
+def assert_same_bits(first, second):
+    assert sorted(p.name for p in first.path.iterdir()) == sorted(p.name for p in second.path.iterdir())
+    weights = [load_file(run.model / "model.safetensors") for run in (first, second)]
+    for name, tensor in weights[0].items():
+        assert np.array_equal(tensor, weights[1][name]), name
+    for file in first.predictions_directory.iterdir():
+        assert pq.read_table(file).equals(pq.read_table(second.predictions_directory / file.name))
+    metrics = [run.metrics() for run in (first, second)]
+    for one in metrics:
+        one.pop("seconds")
+    assert metrics[0] == metrics[1]
+
+
+def test_a_local_ray_cluster_gives_the_same_bits(configs, by_processes, tmp_path):
+    store = RunStore(tmp_path)
+    tasks = tasks_for(store, configs)
+    outcomes = run(RayExecutor(1, 1, uses_gpu=False), tasks)
+    assert [outcome.reason for outcome in outcomes.values()] == [None] * len(configs)
+    for task in tasks:
+        assert_same_bits(by_processes.run(task.fingerprint), store.run(task.fingerprint))
+
+
+def test_a_log_holds_what_training_said(configs, by_processes):
+    for task in tasks_for(by_processes, configs):
+        log = by_processes.log_file(task.fingerprint).read_text()
+        assert f"{task.config['method']}: epoch 1, validation accuracy" in log
+
+
+def test_a_worker_that_dies_is_reported_and_the_others_go_on(tiny, tmp_path):
+    long, short = tiny("x", epochs=2000), tiny("x", seed=3)
+    store = RunStore(tmp_path)
+    tasks = tasks_for(store, [long, short])
+    executor = LocalExecutor(1)
+
+    class KillLater:
+        """Kills the worker once its run has begun."""
+
+        done = False
+
+        def __call__(self):
+            if not self.done and store.run(tasks[0].fingerprint).config_file.is_file():
+                worker = next(iter(executor.busy.values()))
+                os.kill(worker.process.result(), signal.SIGKILL)
+                self.done = True
+
+    ended = [
+        outcome for _, outcome in run_all(executor, tasks, started=lambda task: None, looked=KillLater())
+    ]
+    assert [outcome.reason for outcome in ended] == [executors.DIED, None]
+
+
+def test_a_comparison_that_is_left_ends_its_workers(tiny, tmp_path):
+    store = RunStore(tmp_path)
+    task = tasks_for(store, [tiny("x", epochs=2000)])[0]
+    executor = LocalExecutor(1)
+
+    class Interrupt:
+        worker = None
+
+        def __call__(self):
+            if store.run(task.fingerprint).config_file.is_file():
+                self.worker = next(iter(executor.busy.values())).process.result()
+                raise KeyboardInterrupt
+
+    interrupt = Interrupt()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(run_all(executor, [task], started=lambda task: None, looked=interrupt))
+    with pytest.raises(ProcessLookupError):
+        os.kill(interrupt.worker, 0)
+    assert time.monotonic() - started < 120
+
+
+def test_without_ray_the_remedy_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without_ray(name, *args, **kwargs):
+        if name == "ray":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_ray)
+    with pytest.raises(UserError, match=r"pip install 'calmix\[ray\]'"):
+        make_executor("ray", None, 1, device="cpu")
+
+
+def test_a_cluster_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(UserError, match=r"no Ray cluster at RAY_ADDRESS=127\.0\.0\.1:1"):
+        make_executor("ray", None, 1, device="cpu")
+
+
+def test_workers_share_the_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert [threads_per_worker(workers) for workers in (1, 2, 3, 16)] == [8, 4, 2, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads_per_worker(2) == 3
+
+
+def test_tasks_are_started_in_their_order_and_each_failure_is_told(tiny, tmp_path):
+    store = RunStore(tmp_path)
+    refused = {**tiny("x").as_dict(), "epochs": -1}
+    tasks = [Task(str(store.path), f"run-{number}", refused) for number in range(5)]
+    order = []
+    outcomes = run(LocalExecutor(2), tasks, started=lambda task: order.append(task.fingerprint))
+    assert order == [task.fingerprint for task in tasks]
+    assert {outcome.reason for outcome in outcomes.values()} == {
+        "--epochs is -1; give a whole number of at least 1"
+    }

@@ -1,0 +1,64 @@
+"""The two files of a comparison hold all that is needed to show it again."""
+
+import pytest
+
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.prediction_files import read_predictions
+from calmix.experiments.cell import Cell
+from calmix.experiments.comparison import Plan, gather, load, report_data
+from calmix.experiments.grid import Arm
+from calmix.experiments.results import Results, collect
+from calmix.experiments.store import RunStore
+from calmix.user_error import UserError
+from experiments.drawn_runs import noisy, write_comparison
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("comparison")
+    write_comparison(directory, {"plain": noisy(1.0), "mix": noisy(0.5)}, seeds=(0, 1, 2))
+    plan = Plan.read(directory)
+    lost = Arm("lost", "lost", options={"alpha": 0.4})
+    Plan(plan.config, [*plan.arms, lost], [*plan.cells, Cell(lost, 0, "lost-0")]).write(directory)
+    RunStore(directory / "runs").record_failure("lost-0", ValueError("out of\nluck"))
+    return directory
+
+
+def test_the_files_alone_give_the_same_results(directory, tmp_path):
+    results = gather(directory)
+    results.write(tmp_path)
+    again = load(tmp_path)
+    assert again == results
+    assert (tmp_path / "runs.parquet").stat().st_size + (
+        tmp_path / "differences.parquet"
+    ).stat().st_size < 200_000
+    first, second = (report_data(results, directory), report_data(again, tmp_path))
+    assert first["summary"] == second["summary"]
+    assert first["recommendation"]["sentence"] == second["recommendation"]["sentence"]
+    assert second["recommendation"]["model"] is None, "a model that is not there has no path"
+
+
+def test_a_failed_cell_is_kept_with_its_reason(directory):
+    assert gather(directory).failures == [
+        {"arm": "lost", "seed": 0, "run": "lost-0", "reason": "ValueError: out of luck", "mendable": False}
+    ]
+
+
+def test_other_bins_are_measured_anew_from_the_predictions(directory):
+    cells = [cell for cell in Plan.read(directory).cells if cell.fingerprint == "mix-1"]
+    records = collect(RunStore(directory / "runs"), cells, bins=5, edges="left")
+    wanted = next(
+        r for r in records if (r["run"], r["split"], r["stage"]) == ("mix-1", "test", "uncalibrated")
+    )
+    predictions = read_predictions(directory / "runs" / "mix-1" / "predictions" / "test.parquet")
+    assert wanted["ece"] == evaluate(predictions, bins=5, edges="left", intervals=False)["ece"]
+    assert wanted["ece"] != evaluate(predictions, intervals=False)["ece"]
+
+
+def test_a_directory_without_a_comparison_is_refused(tmp_path, directory):
+    with pytest.raises(UserError, match="no comparison in this directory"):
+        Results.read(tmp_path)
+    gather(directory).write(tmp_path)
+    (tmp_path / "differences.parquet").unlink()
+    with pytest.raises(UserError, match=r"differences\.parquet is missing"):
+        Results.read(tmp_path)

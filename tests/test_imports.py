@@ -1,0 +1,56 @@
+"""What may be loaded when: the light parts stay light."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import calmix
+from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.predictions import Predictions
+
+CHECK = "import sys; heavy = {{'torch', 'transformers', 'datasets', 'plotly'}} & set(sys.modules); print(sorted(heavy))"
+
+
+def loaded_after(code):
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{CHECK.format()}"], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import calmix",
+        "from calmix import Predictions, evaluate, TemperatureScaling, DynamicsRecorder, DataMap",
+        "from calmix import expected_calibration_error, guaranteed_threshold, brier_score",
+    ],
+)
+def test_names_of_calibration_and_dynamics_load_no_torch(code):
+    assert loaded_after(code) == "[]"
+
+
+def run_command(*arguments):
+    listed = ", ".join(repr(str(argument)) for argument in arguments)
+    return f"from calmix.cli.app import main\ntry:\n    main([{listed}])\nexcept SystemExit:\n    pass"
+
+
+def test_help_loads_no_torch():
+    assert loaded_after(run_command("--help")) == "[]"
+    assert loaded_after(run_command("train", "--help")) == "[]"
+
+
+def test_evaluate_loads_no_torch(tmp_path):
+    generator = np.random.default_rng(0)
+    file = tmp_path / "predictions.parquet"
+    write_predictions(file, Predictions.from_logits(generator.normal(size=(50, 2)), generator.integers(0, 2, 50)))
+    assert loaded_after(run_command("evaluate", file, "--json")) == "[]"
+
+
+def test_every_public_name_can_be_had_and_is_documented():
+    for name in calmix.__all__:
+        assert getattr(calmix, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'mixup'"):
+        _ = calmix.mixup
