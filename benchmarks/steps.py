@@ -3,7 +3,7 @@
     python -m benchmarks.steps
 
 The embedded encoder is trained on rows of one length (32 tokens), so that a method's padding adds nothing
-and the ratio is the method's own cost. Steps of plain and of a method take turns; the ratio is the median over
+and the ratio is the method's own cost. Steps of plain and of a method take turns; the ratio is the median of
 the pairs with its bootstrap interval. Peak memory is measured in a process of its own for each method, less
 what the process held after loading.
 """

@@ -1,6 +1,6 @@
 """Draws `docs/reliability.png` from a finished demo: how confidence and accuracy meet, in and out of domain.
 
-    python docs/picture.py demo-run/RUN
+python docs/picture.py demo-run/RUN
 """
 
 from __future__ import annotations

@@ -10,12 +10,13 @@ import calmix
 from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 
-CHECK = "import sys; heavy = {{'torch', 'transformers', 'datasets', 'plotly'}} & set(sys.modules); print(sorted(heavy))"
+HEAVY = ("torch", "transformers", "datasets", "plotly")
 
 
 def loaded_after(code):
+    check = f"import sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{CHECK.format()}"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True
     )
     return done.stdout.strip().splitlines()[-1]
 
@@ -45,7 +46,8 @@ def test_help_loads_no_torch():
 def test_evaluate_loads_no_torch(tmp_path):
     generator = np.random.default_rng(0)
     file = tmp_path / "predictions.parquet"
-    write_predictions(file, Predictions.from_logits(generator.normal(size=(50, 2)), generator.integers(0, 2, 50)))
+    logits, labels = generator.normal(size=(50, 2)), generator.integers(0, 2, 50)
+    write_predictions(file, Predictions.from_logits(logits, labels))
     assert loaded_after(run_command("evaluate", file, "--json")) == "[]"
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from calmix.training.configuration import TrainConfig
 from calmix.training.recipe import train
-from tiny import read_json
+from tiny import read_json, sentences
 
 MAP_FILES = {"datamap.parquet", "datamap.csv", "datamap.html", "issues.csv", "suspects.csv", "summary.json"}
 
@@ -192,6 +192,33 @@ def test_without_passes_no_torch_is_loaded(run, tmp_path):
     )
     command = [sys.executable, "-c", program, str(run), "--output", str(tmp_path / "map")]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def test_a_multiple_choice_run_is_judged_among_its_choices_and_shows_them(
+    mapped, encoders, tmp_path, monkeypatch
+):
+    texts, _ = sentences(40, seed=1)
+    lines = [
+        {"text": text, "choices": [f"{text} it was", "the plot"], "label": row % 2, "name": f"q{row}"}
+        for row, text in enumerate(texts)
+    ]
+    monkeypatch.chdir(tmp_path)  # the run remembers the file as it was typed
+    Path("questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    config = TrainConfig(
+        train="questions.jsonl", model=str(encoders("bert")), output=str(tmp_path / "run"), epochs=2,
+        batch_size=8, max_length=48, device="cpu", threads=1, id_column="name",
+    )  # fmt: skip
+    summary, directory = mapped(train(config).path, "--retrain", "--epochs", 1)
+    assert summary["class_names"] == ["0", "1"]
+    for one in summary["label_noise"]["passes"]:
+        table = pq.read_table(directory / "passes" / one["fingerprint"] / "aum.parquet").to_pydict()
+        changed = [given != new for given, new in zip(table["label"], table["assigned"], strict=True)]
+        assert changed == table["threshold"]
+        assert set(table["assigned"]) == {0, 1}
+    first = summary["suspects"][0]
+    line = lines[int(first["row_id"][1:])]
+    mark = "\n> 0: " if line["label"] == 0 else "\n  0: "
+    assert first["text"].startswith(line["text"] + mark + line["choices"][0])
 
 
 class TestRetrain:

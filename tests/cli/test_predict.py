@@ -76,7 +76,9 @@ def test_the_threshold_comes_from_the_calibrated_validation_rows(calmix, run, re
     shutil.copytree(run, copy)
     # A validation set on which the most confident 300 of 400 rows are right.
     confidence = np.linspace(0.99, 0.51, 400)
-    logit = np.log(confidence / (1 - confidence)) * json.loads((run / "metrics.json").read_text())["temperature"]
+    logit = (
+        np.log(confidence / (1 - confidence)) * json.loads((run / "metrics.json").read_text())["temperature"]
+    )
     labels = (np.arange(400) < 300).astype(int)
     validation = Predictions.from_logits(np.stack([np.zeros(400), logit], axis=1), labels)
     write_predictions(copy / "predictions" / "validation.parquet", validation)
@@ -102,7 +104,9 @@ def test_the_threshold_comes_from_the_calibrated_validation_rows(calmix, run, re
         (["--input", "nowhere.csv"], "no such file"),
     ],
 )
-def test_bad_input_is_one_line_and_nothing_is_written(calmix, run, reviews, tmp_path, monkeypatch, more, said):
+def test_bad_input_is_one_line_and_nothing_is_written(
+    calmix, run, reviews, tmp_path, monkeypatch, more, said
+):
     monkeypatch.chdir(tmp_path)
     code, out, err = calmix("predict", run, "--input", reviews / "test.csv", "--output", "a.csv", *more)
     assert (code, out) == (2, "")

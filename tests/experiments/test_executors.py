@@ -135,7 +135,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch):
 
 
 def test_a_cluster_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nobody listens on port 1
     with pytest.raises(UserError, match=r"no Ray cluster at RAY_ADDRESS=127\.0\.0\.1:1"):
         make_executor("ray", None, 1, device="cpu")
 

@@ -38,6 +38,13 @@ def test_the_files_alone_give_the_same_results(directory, tmp_path):
     assert second["recommendation"]["model"] is None, "a model that is not there has no path"
 
 
+def test_a_metric_that_only_some_runs_have_is_kept(directory, tmp_path):
+    results = gather(directory)
+    results.runs[-1]["rare"] = 0.25
+    results.write(tmp_path)
+    assert Results.read(tmp_path) == results
+
+
 def test_a_failed_cell_is_kept_with_its_reason(directory):
     assert gather(directory).failures == [
         {"arm": "lost", "seed": 0, "run": "lost-0", "reason": "ValueError: out of luck", "mendable": False}

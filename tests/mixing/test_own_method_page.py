@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tiny import sentences
 
 from calmix.data.rows import Rows
+from tiny import sentences
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_method.md"
 

@@ -17,7 +17,14 @@ def make_trainer(encoders, tmp_path):
     from calmix.training.trainer import MixupTrainer
 
     def make(
-        rows=40, family="bert", dropout=0.1, trainer=MixupTrainer, method=None, output="out", **settings
+        rows=40,
+        family="bert",
+        dropout=0.1,
+        trainer=MixupTrainer,
+        method=None,
+        output="out",
+        wrap=lambda model: model,
+        **settings,
     ):
         texts, names = sentences(rows, seed=3)
         labels = [int(name == "positive") for name in names]
@@ -34,7 +41,7 @@ def make_trainer(encoders, tmp_path):
         }  # fmt: skip
         extra = {"method": method} if method is not None else {}
         made = trainer(
-            model=model,
+            model=wrap(model),
             args=MixupArguments(**{**defaults, **settings}),
             train_dataset=encode_rows(data, tokenizer, max_length=64),
             processing_class=tokenizer,

@@ -37,8 +37,10 @@ class ClassView:
         self.gold_probability = np.zeros(cells)
         self.grouped = np.zeros((self.groups, cells))
         self.group_rows = np.zeros(self.groups)
+        self._drawn: dict[int, Floats] = {}
 
     def update(self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers) -> None:
+        self._drawn.clear()
         self.sums = self.sums + sum_classes(probabilities, gold, self.bins, self.edges)
         if self.groups:
             self._update_groups(probabilities, gold, dealt % self.groups)
@@ -101,6 +103,7 @@ class ClassView:
             grouped=lambda: self.grouped[:, self._filled()],
             group_rows=self.group_rows,
             shared_rows=True,
+            drawn=self._drawn,
         )
 
     @staticmethod
@@ -114,7 +117,8 @@ class ClassView:
             confidence=np.concatenate([one.confidence for one in each]),
             classes=len(views),
         )
-        found = {}
+        found: dict[str, ErrorStatistic] = {}
+        drawn: dict[int, Floats] = {}
         for name, norm in (("adaptive_ece", "ece"), ("debiased_rmsce", "rmsce")):
             functional = FUNCTIONALS[norm](cells)
             found[name] = ErrorStatistic(
@@ -125,6 +129,7 @@ class ClassView:
                 grouped=lambda: np.hstack([view.grouped_mass_residuals() for view in views]),
                 group_rows=views[0].group_rows,
                 shared_rows=True,
+                drawn=drawn,
             )
         return found
 

@@ -43,7 +43,7 @@ def match_rows(first: Predictions, second: Predictions) -> tuple[Predictions, Ma
     differing = np.flatnonzero(first.labels != second.labels)
     if differing.size:
         row = int(differing[0])
-        name = f"row {row + 1}" if first.ids is None else f"row {first.ids[row]!r}"
+        name = f"row {row + 1}" if first.ids is None else f"row {str(first.ids[row])!r}"
         raise DifferentRows(
             f"the labels differ in {differing.size} rows, first in {name}: "
             f"{first.labels[row]} and {second.labels[row]}"
@@ -61,7 +61,7 @@ def _order_of(wanted: npt.NDArray[np.str_], given: npt.NDArray[np.str_]) -> npt.
     missing = np.flatnonzero(ordered[place] != wanted)
     if missing.size:
         raise DifferentRows(
-            f"{missing.size} row ids of the first are not in the second, as {wanted[missing[0]]!r}"
+            f"{missing.size} row ids of the first are not in the second, as {str(wanted[missing[0]])!r}"
         )
     return order[place]
 

@@ -28,8 +28,8 @@ from calmix.calibration.statistics import ErrorStatistic, SmoothStatistic, Stati
 Measured = tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]
 
 NOTIONS = ("top_label", "classwise", "positive")
-# Values of one block of rows: its probabilities stay within a few megabytes.
-BLOCK_VALUES = 1 << 20
+# Values of one block of rows: its probabilities are 32 MB.
+BLOCK_VALUES = 1 << 22
 
 
 def evaluate(

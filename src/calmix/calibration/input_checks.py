@@ -47,7 +47,9 @@ def check_scores(scores: npt.ArrayLike, *, name: str) -> npt.NDArray[np.floating
 def check_logits(logits: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
     array = check_scores(logits, name="logits")
     # A finite sum proves finite terms in one pass; only an overflow or a bad value needs the closer look.
-    if not np.isfinite(array.sum(dtype=np.float64)) and not (finite := np.isfinite(array)).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum(dtype=np.float64)
+    if not np.isfinite(total) and not (finite := np.isfinite(array)).all():
         raise BadRow("logits must be finite", int(np.flatnonzero(~finite.all(axis=1))[0]))
     return array
 

@@ -15,8 +15,8 @@ from calmix.calibration.input_checks import Floats
 # Weight, in rows, of what is believed about a bin's spread before looking at it. Without it a bin of
 # three rows that all happen to be right would be taken as free of noise.
 PRIOR_ROWS = 2.0
-# Draws times cells that are kept in memory, and the least draws that still give a 2.5 % tail.
-DRAW_VALUES = 4_000_000
+# Draws times cells, and the least draws that still give a 2.5 % tail: a norm of many cells varies little.
+DRAW_VALUES = 400_000
 FEWEST_DRAWS, MOST_DRAWS = 250, 1000
 
 

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from calmix.calibration.input_checks import Floats, check_fraction
 from calmix.calibration.risk_coverage import rank_errors, risk_coverage_curve
 
+# Rows from which an accuracy can be guessed at all.
+FEWEST_TO_JUDGE = 10
+
 
 def coverage_at_accuracy(confidence: npt.ArrayLike, correct: npt.ArrayLike, target_accuracy: float) -> float:
     """The largest share of rows that can be answered at this accuracy on these rows; 0 if none can.
@@ -146,23 +149,30 @@ def _rows_needed(
     target: float,
     delta: float,
 ) -> int | None:
-    """The fewest rows with which some threshold would pass if accuracy and coverage stayed as seen here."""
-    promising = errors < (1.0 - target) * accepted
-    if not promising.any():
+    """The fewest rows with which some threshold would pass if accuracy and coverage stayed as seen here.
+
+    The share of errors among a handful of rows says nothing, so shorter stretches are left out.
+    """
+    promising = np.flatnonzero(
+        (errors < (1.0 - target) * accepted) & (accepted >= min(FEWEST_TO_JUDGE, rows))
+    )
+    if not promising.size:
         return None
+    # A few dozen coverages stand for all.
+    promising = promising[np.unique(np.linspace(0, len(promising) - 1, 64).astype(np.int64))]
     coverage, rate = accepted[promising] / rows, errors[promising] / accepted[promising]
-    size = 1
-    while True:
+
+    def would_pass(size: int) -> bool:
         kept = np.floor(coverage * size).astype(np.int64)
+        wrong = np.ceil(rate * kept - 1e-9).astype(np.int64)
         level = delta / len(_start_coverages(size, target, delta))
-        if (_tail(kept, np.ceil(rate * kept - 1e-9).astype(np.int64), target) <= level).any():
-            break
-        size *= 2
-    low, high = size // 2, size
-    while high - low > 1:
-        middle = (low + high) // 2
-        kept = np.floor(coverage * middle).astype(np.int64)
-        level = delta / len(_start_coverages(middle, target, delta))
-        passes = (_tail(kept, np.ceil(rate * kept - 1e-9).astype(np.int64), target) <= level).any()
-        low, high = (low, middle) if passes else (middle, high)
-    return high
+        return bool((_tail(kept, wrong, target) <= level).any())
+
+    enough = 1
+    while not would_pass(enough):
+        enough *= 2
+    short = enough // 2
+    while enough - short > 1:
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if would_pass(middle) else (middle, enough)
+    return enough

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calmix.calibration.input_checks import Floats
-from calmix.calibration.inversion import ErrorInterval, Functional, garrote, invert
+from calmix.calibration.inversion import ErrorInterval, Functional, invert
 from calmix.calibration.row_groups import bias_corrected_limits, bootstrap_means, joint_noise
 from calmix.calibration.sampling_noise import independent_noise
 
@@ -86,54 +86,53 @@ class ErrorStatistic:
     spread_out: Callable[[Floats], Floats] | None = None
     least_visible: Callable[[Floats], Floats] | None = None
     shared_rows: bool = False
-    cache: dict[tuple[int, float], ErrorInterval] = field(default_factory=dict)
+    # Joint draws by seed; statistics of the same cells may share them.
+    drawn: dict[int, Floats] = field(default_factory=dict)
+    found: dict[tuple[int, float], ErrorInterval] = field(default_factory=dict)
 
     def interval(self, seed: int, level: float = 0.95) -> ErrorInterval:
-        if (seed, level) not in self.cache:
+        if (seed, level) not in self.found:
             noise = (
                 self.joint_noise(seed)
                 if self.shared_rows
                 else self._map(independent_noise(self.cell_scale, seed))
             )
-            self.cache[seed, level] = self._invert(noise, level)
-        return self.cache[seed, level]
+            self.found[seed, level] = self._invert(noise, level)
+        return self.found[seed, level]
 
     def limits(self, seed: int, level: float = 0.95) -> Limits:
         found = self.interval(seed, level)
         return found.low, found.high
 
     def difference_limits(self, other: ErrorStatistic, seed: int, level: float = 0.95) -> Limits:
-        """Limits of `self` - `other`, both on the same rows.
+        """Limits of `self` - `other`, both on the same rows, from the limits of either (MOVER, Zou 2008).
 
-        Either side's gaps are shrunk to its corrected value and given the joint noise again; what the
-        difference of the plug-ins then does around the difference of the truths is turned around the
-        observed one.
+            low = a - b - sqrt((a - a_low)^2 + (b_high - b)^2 - 2 r (a - a_low) (b_high - b)),   high likewise
+
+        with a and b the corrected values and r the correlation of the two errors under a little more of
+        their joint noise, where the data stand: one model's gap may hide the very noise that the other shows.
+        It keeps what the single intervals know: that an error is never below 0, and biased near it.
         """
-        first, second = self.joint_noise(seed), other.joint_noise(seed)
-        draws = min(len(first), len(second))
-        own, others = self.shrunk(seed), other.shrunk(seed)
-        truth = float(self.functional(own)) - float(other.functional(others))
-        shown = self.functional(own + first[:draws]) - other.functional(others + second[:draws])
-        tail = (1.0 - level) / 2.0
-        low, high = np.quantile(shown - truth, [tail, 1.0 - tail])
-        seen = self.value - other.value
-        return seen - float(high), seen - float(low)
+        own, others = self.interval(seed, level), other.interval(seed, level)
+        together = _correlation(self._nudged(seed), other._nudged(seed))
+
+        def reach(one: float, two: float) -> float:
+            return float(np.sqrt(max(one**2 + two**2 - 2.0 * together * one * two, 0.0)))
+
+        centre = own.corrected - others.corrected
+        low = reach(own.corrected - own.low, others.high - others.corrected)
+        high = reach(own.high - own.corrected, others.corrected - others.low)
+        return centre - low, centre + high
+
+    def _nudged(self, seed: int) -> Floats:
+        """The error with a tenth of the noise added once more: how it responds, and to what."""
+        return self.functional(self.gaps + 0.1 * self.joint_noise(seed))
 
     def joint_noise(self, seed: int) -> Floats:
-        return self._map(joint_noise(self.grouped(), self.group_rows, self.cell_scale, seed))
-
-    def shrunk(self, seed: int) -> Floats:
-        """The gaps whose norm is the corrected value."""
-        scale = self._gap_scale(self._map(independent_noise(self.cell_scale, seed)))
-        target = self.interval(seed).corrected
-        kept, gone = 0.0, float(np.max(np.abs(self.gaps) / np.where(scale > 0, scale, np.inf), initial=0.0))
-        for _ in range(30):
-            middle = (kept + gone) / 2.0
-            if float(self.functional(garrote(self.gaps, scale, middle))) >= target:
-                kept = middle
-            else:
-                gone = middle
-        return garrote(self.gaps, scale, gone)
+        if seed not in self.drawn:
+            noise = joint_noise(self.grouped(), self.group_rows, self.cell_scale, seed)
+            self.drawn[seed] = self._map(noise)
+        return self.drawn[seed]
 
     def _map(self, noise: Floats) -> Floats:
         return noise if self.spread_out is None else self.spread_out(noise)
@@ -147,6 +146,13 @@ class ErrorStatistic:
         return invert(
             self.gaps, scale, noise, self.functional, observed=self.value, least_visible=hidden, level=level
         )
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    draws = min(len(first), len(second))
+    one, two = first[:draws] - first[:draws].mean(), second[:draws] - second[:draws].mean()
+    size = float(np.sqrt((one @ one) * (two @ two)))
+    return float(one @ two) / size if size > 0 else 0.0
 
 
 Statistic = SmoothStatistic | ErrorStatistic

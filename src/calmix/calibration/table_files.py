@@ -81,6 +81,8 @@ def _csv(file: Path, delimiter: str) -> Iterator[pa.Table]:
                 stream,
                 parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 read_options=pa.csv.ReadOptions(block_size=1 << 24),
+                # A "nan" is a number that is refused as such, not a gap in the table.
+                convert_options=pa.csv.ConvertOptions(null_values=["", "NA", "null", "NULL"]),
             )
             yielded = False
             for batch in reader:

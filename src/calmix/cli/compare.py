@@ -179,7 +179,9 @@ def _print(data: dict[str, Any], directory: Path) -> None:
 
     console = Console()
     for table in summary_tables(data, HEADLINE_METRICS):
-        console.print(table.to_rich())
+        shown = table.to_rich()
+        shown.columns[0].overflow = "fold"  # a name that is cut off says nothing
+        console.print(shown)
     recommendation = data["recommendation"]
     console.print(recommendation["sentence"], highlight=False, markup=False)
     console.print(recommendation["choice"], highlight=False, markup=False)

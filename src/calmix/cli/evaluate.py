@@ -28,7 +28,7 @@ def evaluate(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Predictions (.parquet .csv .tsv .jsonl .json .npz with 'label' and 'logits', 'logit_0'.., "
             "'probs' or 'prob_0'..) or runs.",
         ),

@@ -173,21 +173,18 @@ def make_runs(config: CompareConfig, store: RunStore, cells: Sequence[Cell], tas
     if not missing:
         return
     past = [store.run(key).metrics()["seconds"] for key in unique if store.is_finished(key)]
-    workers = config.workers or 1
     threads = config.base.threads or 1
-    progress = CellProgress(len(unique), len(unique) - len(missing), workers, past)
+    executor = make_executor(config.executor, config.workers, threads, device=config.base.device)
+    progress = CellProgress(len(unique), len(unique) - len(missing), executor.capacity, past)
     found = f", {len(past)} of them there already" if past else ""
-    progress.say(f"{len(unique)} runs{found}; {workers} at a time, {threads} threads each")
+    progress.say(f"{len(unique)} runs{found}; {executor.capacity} at a time, threads per run: {threads}")
+
+    def started(task: Task) -> None:
+        title = by_fingerprint[task.fingerprint].title
+        progress.start(task.fingerprint, title, store.log_file(task.fingerprint))
+
     try:
-        executor = make_executor(config.executor, config.workers, threads, device=config.base.device)
-        for task, outcome in run_all(
-            executor,
-            missing,
-            started=lambda task: progress.start(
-                task.fingerprint, by_fingerprint[task.fingerprint].title, store.log_file(task.fingerprint)
-            ),
-            looked=progress.look,
-        ):
+        for task, outcome in run_all(executor, missing, started=started, looked=progress.look):
             if outcome.reason is not None and store.failure(task.fingerprint) is None:
                 store.record_failure(task.fingerprint, outcome.reason)
             progress.end(task.fingerprint, seconds=outcome.seconds, reason=outcome.reason)

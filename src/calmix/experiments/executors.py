@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -140,7 +141,7 @@ def _die_with_parent() -> None:
 
 
 class RayExecutor:
-    """Tasks of the Ray cluster that is there (`RAY_ADDRESS`, or one of this machine), else of a local one.
+    """Tasks of the Ray cluster of `RAY_ADDRESS` (`auto`: the one that runs here), else of a local one.
 
     On several machines, calmix must be installed on each and the output directory lie on a file system that
     they share.
@@ -148,8 +149,16 @@ class RayExecutor:
 
     def __init__(self, workers: int | None, threads: int, *, uses_gpu: bool) -> None:
         self.ray = connect(workers=workers or 1, threads=threads)
-        self.capacity = workers or 1_000_000  # the cluster holds back what it has no room for
-        cards = 1 if uses_gpu and self.ray.cluster_resources().get("GPU") else 0
+        resources = self.ray.cluster_resources()
+        room = int(resources.get("CPU", 0)) // threads
+        if not room:
+            self.ray.shutdown()
+            raise UserError(
+                f"the Ray cluster has {resources.get('CPU', 0):g} processors, and a run asks for {threads}",
+                remedy="give fewer --threads",
+            )
+        self.capacity = workers or room
+        cards = 1 if uses_gpu and resources.get("GPU") else 0
         # A cell that was lost with its machine goes on elsewhere from its last checkpoint.
         self.task: Any = self.ray.remote(num_cpus=threads, num_gpus=cards, max_retries=1)(run_cell)
         self.references: dict[Future[Outcome], Any] = {}
@@ -173,7 +182,7 @@ class RayExecutor:
 
 
 def connect(*, workers: int, threads: int) -> Any:
-    """Ray, connected."""
+    """Ray, connected to the cluster of `RAY_ADDRESS`, or to a new one of this machine."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Without it Ray hides the graphics cards from tasks that ask for none, and says so at length.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -184,16 +193,34 @@ def connect(*, workers: int, threads: int) -> Any:
             "--executor ray needs Ray, which is not installed", remedy="pip install 'calmix[ray]'"
         ) from None
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
-        ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), **settings)
-    except ConnectionError as error:
-        if "RAY_ADDRESS" in os.environ:
-            raise UserError(
-                f"no Ray cluster at RAY_ADDRESS={os.environ['RAY_ADDRESS']}",
-                remedy="start it with 'ray start --head', or unset RAY_ADDRESS",
-            ) from error
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        # Not the cluster that happens to be there: it may belong to a program that ends before this one.
         ray.init(address="local", num_cpus=workers * threads, include_dashboard=False, **settings)
+        return ray
+    try:
+        check_answers(address)
+    except OSError as error:
+        raise UserError(
+            f"no Ray cluster at RAY_ADDRESS={address}",
+            remedy="start it with 'ray start --head', or unset RAY_ADDRESS for a local one",
+        ) from error
+    try:
+        ray.init(address=address, **settings)
+    except (OSError, RuntimeError) as error:
+        reason = one_line(error)[:160]
+        raise UserError(
+            f"the Ray cluster at RAY_ADDRESS={address} does not take the connection ({reason})",
+            remedy="check that Ray has the same version and the same authentication token there and here",
+        ) from error
     return ray
+
+
+def check_answers(address: str) -> None:
+    """Raise OSError where nobody listens; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def make_executor(name: str, workers: int | None, threads: int, *, device: str) -> Executor:

@@ -75,6 +75,7 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
     _check_known(base.method_options, list(itertools.chain(*known.values())), "--method-option")
 
     arms: list[Arm] = []
+    seen: list[Any] = []
     for method, spelled in specifications:
         defaults = {**settings, **known[method]}
         _check_known(spelled, list(defaults), f"--methods {method}")
@@ -91,12 +92,10 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
                 options={**shared, **{name: value for name, value in own.items() if name in known[method]}},
                 settings={name: value for name, value in own.items() if name not in known[method]},
             )
-            get_method(method, **arm.options)
-            arm.config(base, 0)
-            if not any(
-                arm.method == o.method and arm.options == o.options and arm.settings == o.settings
-                for o in arms
-            ):
+            arm.config(base, 0)  # a value that training refuses ends here
+            effective = [method, get_method(method, **arm.options).options(), {**settings, **arm.settings}]
+            if effective not in seen:
+                seen.append(effective)
                 arms.append(arm)
     return sorted(arms, key=lambda arm: arm.method != PLAIN)
 

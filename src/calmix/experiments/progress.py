@@ -11,6 +11,9 @@ from typing import Any
 
 SECONDS_BETWEEN_LINES = 60.0
 TAIL_BYTES = 400
+BAR_WIDTH = 24
+# Running cells whose last words are shown.
+MOST_LINES = 4
 
 
 class CellProgress:
@@ -33,7 +36,7 @@ class CellProgress:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         self.bar = Progress(
-            BarColumn(),
+            BarColumn(bar_width=BAR_WIDTH),
             MofNCompleteColumn(),
             TextColumn("{task.description}", markup=False),
             console=self.console,
@@ -59,12 +62,11 @@ class CellProgress:
         """Show what the running cells said last."""
         if self.bar is not None:
             left = time_left(self.seconds, self.total - self.finished, self.workers)
-            lines = [f"{title} · {last_line(log)}" for title, log, _ in self.running.values()]
-            self.bar.update(
-                self.bar_task,
-                completed=self.finished,
-                description="\n".join([left or "no estimate yet", *lines]),
-            )
+            lines = [f"{title}: {last_line(log)}" for title, log, _ in self.running.values()]
+            width = max(self.console.width - BAR_WIDTH - 12, 20)
+            shown = [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines[:MOST_LINES]]
+            description = "\n".join([left or "no estimate yet", *shown])
+            self.bar.update(self.bar_task, completed=self.finished, description=description)
         elif time.monotonic() - self.said_at > SECONDS_BETWEEN_LINES:
             for title, log, since in self.running.values():
                 self.say(f"{title}: since {duration(time.monotonic() - since)}; {last_line(log)}")
@@ -107,12 +109,12 @@ def duration(seconds: float) -> str:
 
 
 def last_line(log: Path) -> str:
-    """The last line of a growing file, or nothing."""
+    """The last line of a growing file without the title before its colon."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(file.tell() - TAIL_BYTES, 0))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
-        return ""
-    return lines[-1] if lines else ""
+        return "starting"
+    return lines[-1].partition(": ")[2] or lines[-1] if lines else "starting"

@@ -32,10 +32,14 @@ class Evidence:
 
     @property
     def place(self) -> str:
+        return f"{self.domain} (`{self.split}`)" if self.split != "validation" else self.domain
+
+    @property
+    def domain(self) -> str:
         """The first test set is in-domain unless it has a name of its own."""
         if self.split == "validation":
             return "on validation"
-        return f"{'in' if self.split == IN_DOMAIN else 'out of'} domain (`{self.split}`)"
+        return "in domain" if self.split == IN_DOMAIN else "out of domain"
 
     @property
     def lowers(self) -> bool:
@@ -150,7 +154,7 @@ def sentence(challenger: Arm, baseline: Arm, evidence: Sequence[Evidence]) -> st
             "intervals over rows alone; compare at least three seeds."
         )
     accuracy = accuracy_clause(evidence)
-    equal = [f"{e.place} (by {_signed(e.nll)})" for e in evidence if not e.lowers and not e.raises]
+    equal = [f"{e.domain} (`{e.split}`, {_signed(e.nll)})" for e in evidence if not e.lowers and not e.raises]
     if verdict == "equal":
         return (
             f"{_capital(theirs)} is as good as any: {ours}, the best of the others on validation, changes "

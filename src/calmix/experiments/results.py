@@ -67,7 +67,12 @@ class Results:
             "failures": self.failures,
         }
         metadata = {METADATA_KEY: json.dumps(about, ensure_ascii=False).encode()}
-        runs = [{**record, "options": json.dumps(record["options"])} for record in self.runs]
+        # The columns of the first row would be those of all: a metric it lacks is there as a null.
+        columns = dict.fromkeys(name for record in self.runs for name in record)
+        runs = [
+            {**dict.fromkeys(columns), **record, "options": json.dumps(record["options"])}
+            for record in self.runs
+        ]
         tables = {
             RUNS_FILE: pa.Table.from_pylist(runs).replace_schema_metadata(metadata),
             DIFFERENCES_FILE: pa.Table.from_pylist(self.differences),
@@ -105,7 +110,8 @@ class Results:
 
 
 def _present(record: dict[str, Any]) -> dict[str, Any]:
-    return {**record, "options": json.loads(record["options"])}
+    present = {name: value for name, value in record.items() if value is not None}
+    return {**present, "options": json.loads(record["options"])}
 
 
 def collect(store: RunStore, cells: Sequence[Cell], *, bins: int, edges: Edges) -> list[dict[str, Any]]:

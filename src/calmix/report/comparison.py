@@ -12,6 +12,7 @@ import yaml
 from calmix.report.comparison_figures import difference_figure, temperature_figure
 from calmix.report.comparison_tables import (
     CLEAR_NOTE,
+    COMPARED_METRICS,
     ECE_NOTE,
     ONE_SEED_NOTE,
     STAGES,
@@ -35,7 +36,7 @@ def comparison_page(data: Mapping[str, Any]) -> Page:
     """The report as data."""
     sections = [
         Section("Recommendation", _recommendation_blocks(data)),
-        Section("Summary", tuple(summary_tables(data))),
+        Section("Summary", _summary_blocks(data)),
         Section("Before and after temperature scaling", _temperature_blocks(data)),
     ]
     for stage in reversed(STAGES):
@@ -89,6 +90,11 @@ def _recommendation_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     if data["failures"]:
         blocks.append(Prose(f"{len(data['failures'])} runs are missing; see below.", "warning"))
     return tuple(blocks)
+
+
+def _summary_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
+    everything = Details("All metrics", tuple(summary_tables(data)))
+    return (*summary_tables(data, COMPARED_METRICS), everything)
 
 
 def _temperature_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:

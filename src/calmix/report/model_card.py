@@ -40,11 +40,13 @@ CARD_METRICS = (
 )
 
 
-def write_model_card(run: Run, *, citation: str = "", metrics: Mapping[str, Any] | None = None) -> Path:
+def write_model_card(
+    run: Run, *, citation: str | None = None, metrics: Mapping[str, Any] | None = None
+) -> Path:
     """Write the model card of a run.
 
-    `citation` is that of the method. `metrics`: the content of `metrics.json`, for a caller that writes that
-    file last.
+    `citation` is that of the method, looked up by its name if left out. `metrics`: the content of
+    `metrics.json`, for a caller that writes that file last.
     """
     metrics = run.metrics() if metrics is None else metrics
     fitted = run.calibration() if run.calibration_file.is_file() else {}
@@ -63,11 +65,20 @@ def write_model_card(run: Run, *, citation: str = "", metrics: Mapping[str, Any]
         "## Limits\n\n" + _limits(metrics),
         "## Training\n\n" + _training(run.config(), metrics),
     ]
+    citation = method_citation(str(metrics["method"])) if citation is None else citation
     if citation:
         parts.append("## Citation\n\n" + escape_markdown(citation))
     with replacing(run.model_card_file) as fresh:
         fresh.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return run.model_card_file
+
+
+def method_citation(name: str) -> str:
+    """Whom to cite for a method; nobody for one that is not registered here."""
+    from calmix.mixing.method import method_classes
+
+    found = method_classes().get(name)
+    return found.citation if found is not None else ""
 
 
 def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from calmix.calibration.run_predictions import predictions_of_run
+from calmix.data.columns import ColumnNames
+from calmix.data.reading import read_rows
 from calmix.report.dynamics_summary import (
     POINTS,
     DynamicsSummary,
@@ -44,6 +46,7 @@ from calmix.report.tables import (
     metrics_table,
 )
 from calmix.run import Run
+from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     from calmix.calibration.predictions import Predictions
@@ -60,10 +63,23 @@ def write_run_report(
     """Write `report.html` of a run.
 
     `metrics`: the content of `metrics.json`, for a caller that writes that file last. `texts`: row id to text
-    of training rows, shown beside the rows that are probably mislabelled; the run directory holds no texts.
+    of training rows, shown beside the rows that are probably mislabelled; read again from the training file
+    if left out, since the run directory holds no texts.
     """
     metrics = run.metrics() if metrics is None else metrics
+    texts = training_texts(run) if texts is None else texts
     return write_page(run_page(run, metrics, texts), run.report_file)
+
+
+def training_texts(run: Run) -> dict[str, str] | None:
+    """Row id to text of the training file, if it can still be read."""
+    config = run.config()
+    names = {name: config.get(f"{name}_column") for name in ("text", "pair", "choices", "label", "id")}
+    try:
+        rows = read_rows(config["train"], "train", ColumnNames.from_options(**names))
+    except (UserError, KeyError):
+        return None
+    return dict(zip(rows.row_ids.tolist(), rows.texts(), strict=True))
 
 
 def run_page(run: Run, metrics: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> Page:

@@ -97,7 +97,6 @@ def find_label_noise(
     hard labels, for the margin of a mixed or smoothed target is no longer that of the label. Of two runs, a
     row is flagged if every run in which it was an original flags it (`label_noise.threshold_filter`).
     """
-    hush()
     prepare_processor(config.threads)
     plan = plan_threshold_samples(
         rows.labels,
@@ -107,10 +106,12 @@ def find_label_noise(
         task=rows.task,
         class_names=rows.label_names,
     )
+    hush()
     tokenizer = load_tokenizer(config.model)
     passes = []
     encoded: EncodedRows | None = None
     for number, run in enumerate(plan.runs, start=1):
+        hush()  # again: the Trainer of a pass turns the remarks back on in all processes but the first
         names = (*rows.label_names, FAKE_CLASS)[: run.num_classes]
         model = load_classifier(
             config.model,

@@ -1,0 +1,266 @@
+"""`evaluate` says what the single functions say, in one pass, in any batches."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from calmix.calibration.binary_view import BinaryView
+from calmix.calibration.binning import equal_mass_sums
+from calmix.calibration.confidence_sample import ConfidenceSample
+from calmix.calibration.errors import (
+    adaptive_calibration_error,
+    classwise_calibration_error,
+    debiased_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+    overconfidence_error,
+    root_mean_square_calibration_error,
+)
+from calmix.calibration.evaluation import Evaluation, evaluate
+from calmix.calibration.kolmogorov import kolmogorov_smirnov_test
+from calmix.calibration.noise_floor import noise_floor
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.rank_influence import rank_influence
+from calmix.calibration.risk_coverage import (
+    area_under_generalised_risk_coverage,
+    area_under_risk_coverage,
+    excess_area_under_risk_coverage,
+)
+from calmix.calibration.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.smooth import smooth_calibration_error
+
+PROMISED = (
+    "n accuracy nll brier ece ece_ci ece_noise_floor ece_noise_floor_p95 adaptive_ece classwise_ece oe mce aurc augrc"
+).split()
+
+
+def made(rows, classes, seed=0, sharpness=1.3) -> Predictions:
+    """Rows drawn from their own probabilities, then made too sharp."""
+    generator = np.random.default_rng(seed)
+    logits = 2.0 * generator.standard_normal((rows, classes))
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (probabilities.cumsum(axis=1) > generator.random((rows, 1))).argmax(axis=1)
+    return Predictions.from_logits(sharpness * logits, labels)
+
+
+def by_hand(predictions, kind, bins, edges):
+    """Each value by the function of its own."""
+    probabilities, labels = predictions.probabilities(), predictions.labels
+    confidence, correct = predictions.confidence(), predictions.correct()
+    top = (confidence, correct)
+    split = brier_split(probabilities, labels, from_logits=False, bins=bins, edges=edges)
+    values = {
+        "n": len(labels),
+        "accuracy": correct.mean(),
+        "mean_confidence": confidence.mean(),
+        "nll": negative_log_likelihood(predictions.values, labels, from_logits=True),
+        "brier": brier_score(predictions.values, labels, from_logits=True),
+        "brier_calibration": split.calibration,
+        "brier_refinement": split.refinement,
+        "classwise_ece": classwise_calibration_error(probabilities, labels, bins=bins, edges=edges),
+        "aurc": area_under_risk_coverage(*top),
+        "e_aurc": excess_area_under_risk_coverage(*top),
+        "augrc": area_under_generalised_risk_coverage(*top),
+    }
+    binned = {
+        "ece": expected_calibration_error,
+        "mce": maximum_calibration_error,
+        "rmsce": root_mean_square_calibration_error,
+        "oe": overconfidence_error,
+    }
+    if kind == "classwise":
+        each = [(probabilities[:, k], labels == k) for k in range(predictions.classes)]
+        for name, function in binned.items():
+            own = np.array([function(*one, bins=bins, edges=edges) for one in each])
+            values[name] = {"mce": own.max(), "rmsce": np.sqrt((own**2).mean())}.get(name, own.mean())
+        values["adaptive_ece"] = np.mean([adaptive_calibration_error(*one, bins=bins) for one in each])
+        squares = [debiased_calibration_error(*one, bins=bins) ** 2 for one in each]
+        values["debiased_rmsce"] = np.sqrt(np.mean(squares))
+        return values
+    notion = top if kind == "top_label" else (probabilities[:, 1], labels == 1)
+    for name, function in binned.items():
+        values[name] = function(*notion, bins=bins, edges=edges)
+    values["adaptive_ece"] = adaptive_calibration_error(*notion, bins=bins)
+    values["debiased_rmsce"] = debiased_calibration_error(*notion, bins=bins)
+    values["smooth_ece"] = smooth_calibration_error(*notion)
+    test = kolmogorov_smirnov_test(*notion)
+    return values | {"ks": test.error, "ks_p_value": test.p_value}
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes"), [("top_label", 2), ("top_label", 7), ("classwise", 5), ("positive", 2)]
+)
+@pytest.mark.parametrize(("bins", "edges"), [(15, "right"), (10, "left")])
+def test_every_value_is_that_of_its_own_function(kind, classes, bins, edges):
+    predictions = made(700, classes)
+    found = evaluate(predictions, bins=bins, edges=edges, kind=kind)
+    expected = by_hand(predictions, kind, bins, edges)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-9), name
+    assert {"kind": kind, "bins": bins, "edges": edges}.items() <= found.items()
+    for name in set(expected) - {"n", "mean_confidence", "ks_p_value"}:
+        low, high = found[f"{name}_ci"]
+        assert low <= high, name
+    assert set(PROMISED) <= set(found)
+    json.dumps(found, allow_nan=False)
+    assert all(type(value) in (int, float, list, str) for value in found.values())
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=8),
+    st.sampled_from(["top_label", "classwise", "positive"]),
+)
+@settings(max_examples=15, deadline=None)
+def test_batches_never_change_a_result(sizes, kind):
+    predictions = made(sum(sizes), 2, seed=len(sizes))
+    whole = evaluate(predictions, kind=kind, intervals=False)
+    pieces = Evaluation(kind=kind, intervals=False)
+    start = 0
+    for size in sizes:
+        pieces.update(predictions.rows(start, start + size))
+        start += size
+    for name, value in pieces.result().items():
+        assert value == (
+            pytest.approx(whole[name], abs=1e-12) if isinstance(value, float) else whole[name]
+        ), name
+
+
+def test_intervals_do_not_depend_on_batches_either():
+    predictions = made(3000, 3)
+    whole = evaluate(predictions)
+    pieces = Evaluation()
+    for start in range(0, 3000, 700):
+        pieces.update(predictions.rows(start, min(start + 700, 3000)))
+    for name, value in pieces.result().items():
+        if name.endswith("_ci"):
+            assert value == pytest.approx(whole[name], abs=1e-9), name
+
+
+def test_logits_and_their_probabilities_are_measured_alike():
+    predictions = made(500, 4)
+    same = Predictions.from_probabilities(predictions.probabilities(), predictions.labels)
+    first, second = evaluate(predictions, intervals=False), evaluate(same, intervals=False)
+    for name in first:
+        if isinstance(first[name], float):
+            assert second[name] == pytest.approx(first[name], abs=1e-9), name
+
+
+def test_without_intervals_there_are_none():
+    found = evaluate(made(100, 3), intervals=False)
+    assert not [name for name in found if name.endswith("_ci") or "floor" in name]
+
+
+def test_the_same_seed_gives_the_same_bits():
+    predictions = made(400, 3)
+    assert evaluate(predictions, seed=3) == evaluate(predictions, seed=3)
+    assert evaluate(predictions, seed=3) != evaluate(predictions, seed=4)
+
+
+def test_the_noise_floor_is_that_of_the_confidences():
+    predictions = made(400, 3)
+    found, floor = evaluate(predictions, seed=5), noise_floor(predictions.confidence(), seed=5)
+    assert (found["ece_noise_floor"], found["ece_noise_floor_p95"]) == (floor.mean, floor.p95)
+
+
+def test_the_interval_of_the_accuracy_is_exact():
+    predictions = made(300, 3)
+    exact = binomtest(int(predictions.correct().sum()), 300).proportion_ci(method="exact")
+    assert evaluate(predictions)["accuracy_ci"] == pytest.approx([exact.low, exact.high])
+
+
+@pytest.mark.parametrize("rows", [400, 5000])
+def test_intervals_of_averages_are_those_of_a_mean(rows):
+    predictions = made(rows, 3)
+    found = evaluate(predictions)
+    losses = -predictions.gold_log_probability()
+    error = losses.std() / np.sqrt(rows)
+    assert found["nll_ci"] == pytest.approx(
+        [losses.mean() - 1.96 * error, losses.mean() + 1.96 * error], abs=0.5 * error
+    )
+
+
+def test_two_classes_have_one_error_whether_seen_from_one_or_from_both():
+    """p_0 = 1 - p_1: the classwise error is the positive one, and the noise of the classes is the same noise."""
+    predictions = made(2000, 2)
+    both, one = evaluate(predictions, kind="classwise"), evaluate(predictions, kind="positive")
+    assert both["ece"] == pytest.approx(one["ece"], abs=1e-9)
+    assert both["ece_ci"] == pytest.approx(one["ece_ci"], abs=0.006)
+    assert both["ece_noise_floor"] == pytest.approx(one["ece_noise_floor"], rel=0.08)
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels"),
+    [
+        ([[1.0, 0.0]], [0]),
+        ([[1.0, 0.0]], [1]),
+        ([[0.5, 0.5]], [1]),
+        ([[1.0, 0.0]] * 50, [0] * 50),
+        ([[0.5, 0.5]] * 50, [0, 1] * 25),
+        ([[0.7, 0.2, 0.1]] * 2 + [[0.0, 0.0, 1.0]], [2, 2, 0]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["top_label", "classwise"])
+def test_the_smallest_and_the_surest_data_give_finite_numbers(scores, labels, kind):
+    found = evaluate(Predictions.from_probabilities(scores, labels), kind=kind)
+    json.dumps(found, allow_nan=False)
+    assert found["aurc_ci"][0] <= found["aurc_ci"][1]
+
+
+def test_unknown_settings_are_refused():
+    predictions = made(20, 3)
+    with pytest.raises(ValueError, match="two classes"):
+        evaluate(predictions, kind="positive")
+    with pytest.raises(ValueError, match="kind"):
+        evaluate(predictions, kind="binary")
+    with pytest.raises(ValueError, match="edges"):
+        evaluate(predictions, edges="both")
+    with pytest.raises(ValueError, match="bins"):
+        evaluate(predictions, bins=0)
+    with pytest.raises(ValueError, match="no rows"):
+        Evaluation().result()
+    evaluation = Evaluation()
+    evaluation.update(predictions)
+    with pytest.raises(ValueError, match="2 classes after 3"):
+        evaluation.update(made(20, 2))
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=60), st.integers(1, 20))
+def test_equal_mass_bins_of_sorted_rows_are_those_of_the_ranks(rows, bins):
+    confidence = np.array([value for value, _ in rows]) / 12
+    correct = np.array([right for _, right in rows])
+    view = BinaryView(ConfidenceSample.pack(confidence, correct), bins=bins, edges="right")
+    expected = equal_mass_sums(confidence, correct, bins=bins)
+    filled = expected.weight > 0
+    assert view.mass_sums.weight[view.mass_sums.weight > 0].tolist() == expected.weight[filled].tolist()
+    assert view.mass_sums.residual[view.mass_sums.weight > 0] == pytest.approx(
+        expected.residual[filled], abs=1e-12
+    )
+
+
+def test_influences_are_what_leaving_a_row_out_changes():
+    generator = np.random.default_rng(0)
+    rows = 300
+    confidence = np.round(generator.uniform(0.5, 1.0, rows), 2)
+    correct = generator.random(rows) < confidence
+    sample = ConfidenceSample.pack(confidence, correct)
+    influence = rank_influence(sample.sorted())
+    found = influence.table[influence.cell(sample)]
+    functions = (
+        area_under_risk_coverage,
+        excess_area_under_risk_coverage,
+        area_under_generalised_risk_coverage,
+    )
+    for column, function in enumerate(functions):
+        without = np.array(
+            [function(np.delete(confidence, row), np.delete(correct, row)) for row in range(rows)]
+        )
+        jackknife = (rows - 1) * (without.mean() - without)
+        assert np.corrcoef(jackknife, found[:, column])[0, 1] > 0.9999
+        assert found[:, column].std() == pytest.approx(jackknife.std(), rel=0.01)
+        assert found[:, column].mean() == pytest.approx(0.0, abs=1e-12)

@@ -1,0 +1,208 @@
+"""A whole comparison: what it leaves, how it is extended, and that nothing stops it for good."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from calmix.experiments.comparison import CompareConfig, Plan, compare, load, report_data, working_in
+from calmix.experiments.results import Results
+from calmix.run import Run
+from calmix.user_error import UserError
+
+
+def finished(directory):
+    """When each run was finished."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (directory / "runs").glob("*/metrics.json")}
+
+
+@pytest.fixture(scope="module")
+def made(tiny, tmp_path_factory):
+    """A comparison of two methods over two seeds, and what it gave."""
+    directory = tmp_path_factory.mktemp("compared") / "out"
+    config = CompareConfig(tiny(directory), methods=("cls-mixup",), seeds=(0, 1))
+    return config, compare(config)
+
+
+def test_every_run_is_in_the_results(made):
+    config, results = made
+    assert [arm.name for arm in results.arms] == ["plain", "cls-mixup"]
+    assert len(results.runs) == 2 * 2 * 3 * 2
+    assert results.failures == []
+    assert len(finished(config.directory)) == 4
+    saved = yaml.safe_load((config.directory / "config.yaml").read_text())
+    assert (saved["methods"], saved["seeds"], saved["threads"]) == (["cls-mixup"], [0, 1], 1)
+
+
+def test_the_best_seed_of_each_arm_keeps_its_model(made):
+    config, results = made
+    with_model = {path.parent.name for path in (config.directory / "runs").glob("*/model")}
+    expected = set()
+    for arm in ("plain", "cls-mixup"):
+        runs = results.select(arm=arm, split="validation", stage="calibrated")
+        expected.add(min(runs, key=lambda record: record["nll"])["run"])
+    assert with_model == expected
+    recommendation = report_data(results, config.directory)["recommendation"]
+    assert recommendation["model"] == str(config.directory / "runs" / recommendation["run"] / "model")
+
+
+def test_the_metrics_are_those_of_the_runs(made):
+    config, results = made
+    for record in results.runs:
+        stored = Run(config.directory / "runs" / record["run"]).metrics()
+        assert record["nll"] == stored["splits"][record["split"]][record["stage"]]["nll"]
+        assert record["seed"] == stored["seed"]
+
+
+def test_the_stored_results_are_those_that_were_given(made):
+    config, results = made
+    assert Results.read(config.directory) == results
+    assert load(config.directory) == results
+
+
+def test_an_extended_comparison_repeats_no_run(made):
+    config, results = made
+    before = finished(config.directory)
+    wider = replace(config, methods=("plain", "cls-mixup", "focal"))
+    extended = compare(wider)
+    after = finished(config.directory)
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(before) + 2
+    assert [r for r in extended.runs if r["arm"] != "focal"] == results.runs
+    # A method and its options is one run, however it was asked for.
+    compare(replace(config, methods=("plain:label_smoothing=0", "cls-mixup:alpha=0.4")))
+    assert finished(config.directory) == after
+
+
+def test_a_run_that_fails_is_reported_and_does_not_stop_the_rest(tiny, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    good = tiny("x").model
+    config = CompareConfig(
+        tiny(tmp_path / "out"), methods=("plain",), seeds=(0,), vary=(f"model={broken},{good}",)
+    )
+    results = compare(config)
+    assert [failure["arm"] for failure in results.failures] == [f"plain model={broken}"]
+    assert "holds no tokenizer" in results.failures[0]["reason"]
+    assert {record["arm"] for record in results.runs} == {f"plain model={good}"}
+    assert report_data(results, config.directory)["failures"] == results.failures
+
+
+def test_where_every_run_fails_the_reason_is_the_error(tiny, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    config = CompareConfig(tiny(tmp_path / "out", model=str(broken)), methods=("plain",), seeds=(0,))
+    with pytest.raises(UserError, match=r"all 1 runs failed; plain, seed 0: .*holds no tokenizer"):
+        compare(config)
+
+
+def test_bad_data_are_found_before_anything_is_made(tiny, tmp_path):
+    config = CompareConfig(tiny(tmp_path / "out", train=str(tmp_path / "nowhere.csv")))
+    with pytest.raises(UserError, match="no such file"):
+        compare(config)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_of_something_else_is_left_alone(tiny, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match="holds no comparison"):
+        compare(CompareConfig(tiny(tmp_path)))
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_two_comparisons_do_not_work_in_one_directory(tiny, tmp_path):
+    with working_in(tmp_path), pytest.raises(UserError, match="another comparison is at work"):
+        compare(CompareConfig(tiny(tmp_path)))
+
+
+def test_the_threads_of_the_first_runs_stay(made, monkeypatch):
+    """Another number of workers must not give a run other bits, and so another name."""
+    config, _ = made
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    unset = replace(config, base=replace(config.base, threads=None))
+    before = finished(config.directory)
+    compare(unset)
+    assert finished(config.directory) == before
+    assert Plan.read(config.directory).config["threads"] == 1
+
+
+def test_the_size_of_the_training_set_can_be_varied(tiny, tmp_path):
+    config = CompareConfig(tiny(tmp_path / "out"), methods=("plain",), seeds=(0,), vary=("train_rows=32,64",))
+    results = compare(config)
+    sizes = {record["arm"]: record["train_n"] for record in results.runs}
+    assert sizes == {"plain train_rows=32": 32, "plain train_rows=64": 64}
+    assert {record["n"] for record in results.runs if record["split"] == "validation"} == {48}
+
+
+KILLS = 20
+
+
+def command(tiny, output):
+    config = tiny(output)
+    tests = [part for test in config.test for part in ("--test", test)]
+    return [
+        sys.executable, "-m", "calmix", "compare", "--methods", "plain,cls-mixup", "--seeds", "0,1,2",
+        "--train", config.train, "--validation", config.validation, *tests,
+        "--model", config.model, "--output", str(output), "--learning-rate", "5e-3", "--epochs", "6",
+        "--batch-size", "8", "--threads", "1", "--checkpoint-steps", "4", "--keep-models", "all",
+    ]  # fmt: skip
+
+
+def is_at_work(output, since):
+    """Whether a run has been written to by the process that was started then."""
+    return any(path.stat().st_mtime > since for path in output.glob("runs/*/checkpoints/*"))
+
+
+def kill_at_random(arguments, output, generator):
+    """Start the comparison and kill it with all its processes: while it starts, or while it works."""
+    since, started = time.time(), time.monotonic()
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True
+    )
+    if generator.random() < 0.6:
+        wait = generator.uniform(0, 5)
+    else:
+        while not is_at_work(output, since) and process.poll() is None and time.monotonic() - started < 60:
+            time.sleep(0.01)
+        wait = generator.uniform(0, 1.5)
+    try:
+        process.wait(wait)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return True
+    assert process.returncode == 0, process.stderr.read()
+    return False
+
+
+def test_killed_twenty_times_it_ends_with_the_same_summary(tiny, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    subprocess.run(command(tiny, whole), check=True, capture_output=True, timeout=600)
+    generator = np.random.default_rng(20)
+    killed = at_work = 0
+    while killed < KILLS:
+        before = len(list(broken.glob("runs/*/metrics.json")))
+        killed += kill_at_random(command(tiny, broken), broken, generator)
+        at_work += before < 6
+    assert at_work > KILLS / 2, "most kills came while there was work left"
+    subprocess.run(command(tiny, broken), check=True, capture_output=True, timeout=600)
+    for name in ("summary.csv", "summary.md", "differences.parquet"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    tables = [
+        pq.read_table(directory / "runs.parquet").drop_columns(["seconds"]) for directory in (whole, broken)
+    ]
+    assert tables[0].equals(tables[1])
+    names = [sorted(path.parent.name for path in d.glob("runs/*/metrics.json")) for d in (whole, broken)]
+    assert names[0] == names[1]
+    assert len(names[0]) == 6
+    for name in names[0]:
+        weights = [directory / "runs" / name / "model" / "model.safetensors" for directory in (whole, broken)]
+        assert weights[0].read_bytes() == weights[1].read_bytes()
+        assert not (broken / "runs" / name / "checkpoints").exists()

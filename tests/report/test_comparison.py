@@ -1,0 +1,141 @@
+"""The report of a comparison shows the numbers it was given, and nothing a name could smuggle in."""
+
+from __future__ import annotations
+
+import pytest
+
+from calmix.report.comparison import comparison_page, write_comparison_report
+from calmix.report.comparison_figures import difference_figure, temperature_figure
+from calmix.report.comparison_tables import difference_tables, markdown_summary, summary_tables
+from calmix.report.page import render
+
+NASTY = "mix <b>a|b</b>"
+METRICS = ("accuracy", "nll", "brier", "ece")
+
+
+def summary_record(split, arm, stage, value, *, seeds=3, best=()):
+    means = {f"{metric}_mean": value for metric in METRICS}
+    deviations = {f"{metric}_std": 0.01 if seeds > 1 else None for metric in METRICS}
+    return {
+        "split": split, "arm": arm, "stage": stage, "method": arm, "options": {}, "n": 1234, "seeds": seeds,
+        "in_sample": split == "validation" and stage == "calibrated", "best": list(best),
+        **means, **deviations,
+    }  # fmt: skip
+
+
+def difference_record(split, arm, stage, reference_stage, metric, low, high, *, seeds=3):
+    return {
+        "split": split, "arm": arm, "stage": stage, "reference": "plain", "reference_stage": reference_stage,
+        "metric": metric, "difference": (low + high) / 2, "low": low, "high": high, "seeds": seeds,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def data():
+    arms = [
+        {"name": name, "method": name, "options": {}, "settings": {}, "reference": "plain",
+         "seeds": [0, 1, 2], "seconds": 75.0}
+        for name in ("plain", NASTY)
+    ]  # fmt: skip
+    stages = ("uncalibrated", "calibrated")
+    values = {("plain", "uncalibrated"): 0.5, ("plain", "calibrated"): 0.4, (NASTY, "uncalibrated"): 0.3,
+              (NASTY, "calibrated"): 0.2}  # fmt: skip
+    return {
+        "output": "runs/compared",
+        "recommendation": {
+            "verdict": "better", "sentence": "`mix` lowers NLL by 0.2.", "choice": "Chosen: `mix`.",
+            "chosen": NASTY, "seed": 1, "run": "abc", "model": "compared/runs/abc/model",
+            "alternative": "plain", "alternative_model": "compared/runs/def/model",
+        },
+        "arms": arms,
+        "summary": [
+            summary_record(split, arm, stage, value, best=["nll"] if value == 0.2 else [])
+            for split in ("validation", "test")
+            for (arm, stage), value in values.items()
+        ],
+        "differences": [
+            difference_record(split, NASTY, stage, reference, metric, -0.05, high)
+            for metric, high in zip(METRICS, (0.02, -0.01, 0.02, 0.02), strict=True)
+            for split in ("validation", "test")
+            for stage in stages
+            for reference in stages
+        ],
+        "failures": [{"arm": NASTY, "seed": 2, "reason": "out of <memory>", "run": "x", "mendable": False}],
+        "config": {"model": "some/model", "methods": ["plain", NASTY]},
+    }  # fmt: skip
+
+
+def test_a_cell_is_mean_and_deviation_and_the_best_is_marked(data):
+    test, validation = summary_tables(data)
+    assert test.caption == "test: 1,234 rows, mean ± standard deviation over 3 seeds"
+    assert [column.title for column in test.columns] == [
+        "Method", "Stage", "Accuracy %", "NLL", "Brier", "ECE %",
+    ]  # fmt: skip
+    assert test.rows[0] == (
+        "plain", "as trained", "50.0 ± 1.0", "0.5000 ± 0.0100", "0.5000 ± 0.0100", "50.00 ± 1.00",
+    )  # fmt: skip
+    assert test.rows[3][3] == "0.2000 ± 0.0100*"
+    assert [row[1] for row in validation.rows[:2]] == ["as trained", "+ temperature †"]
+
+
+def test_one_seed_has_no_deviation_and_says_so(data):
+    for record in data["summary"]:
+        record |= {f"{metric}_std": None for metric in METRICS} | {"seeds": 1}
+    for record in data["differences"]:
+        record["seeds"] = 1
+    assert summary_tables(data)[0].rows[0][2] == "50.0"
+    assert any("one seed only" in note for note in difference_tables(data, "calibrated")["test"].notes)
+
+
+def test_differences_are_shown_with_their_intervals_and_clear_ones_are_marked(data):
+    table = difference_tables(data, "calibrated")["test"]
+    assert table.caption == "test: difference to plain + temperature [95 %]"
+    assert table.rows[0][:2] == (NASTY, "as trained")
+    assert table.rows[0][2:4] == ("−1.5 [−5.0, +2.0]", "−0.0300 [−0.0500, −0.0100]*")
+
+
+def test_the_chart_draws_the_intervals_it_was_given(data):
+    figure = difference_figure(data, "test", "calibrated")
+    nll = next(t for t in figure.data if t.xaxis == "x2" and t.name == "+ temperature")
+    assert list(nll.x) == pytest.approx([-0.03])
+    assert list(nll.error_x.array) == pytest.approx([0.02])
+    assert list(nll.error_x.arrayminus) == pytest.approx([0.02])
+    assert list(nll.marker.symbol) == ["circle"]
+    accuracy = next(t for t in figure.data if t.xaxis is None or t.xaxis == "x")
+    assert list(accuracy.x) == pytest.approx([-1.5]), "in points"
+    assert list(accuracy.marker.symbol) == ["circle-open"], "the interval holds 0"
+    assert "&lt;b&gt;" in figure.layout.yaxis.ticktext[0]
+
+
+def test_before_and_after_temperature_scaling(data):
+    figure = temperature_figure(data, "test")
+    markers = {
+        trace.name: list(trace.x) for trace in figure.data if trace.mode == "markers" and trace.xaxis == "x"
+    }
+    assert markers == {"as trained": [0.5, 0.3], "+ temperature": [0.4, 0.2]}
+
+
+def test_the_page_holds_recommendation_paths_tables_failures_and_command(data, read_page, tmp_path):
+    page = read_page(write_comparison_report(data, tmp_path / "report.html").read_text())
+    for text in (
+        "`mix` lowers NLL by 0.2.", "Chosen: `mix`.", "compared/runs/abc/model", "compared/runs/def/model",
+        "calmix compare --from runs/compared", "out of <memory>", NASTY, "1 min 15 s",
+    ):  # fmt: skip
+        assert text in page.text
+    assert "b" not in page.tags
+    assert any("plain + temperature" in caption for caption in page.tables)
+    assert len(page.charts) == 2 + 2 * 2
+    assert not [address for address in page.addresses if address.startswith(("http", "//"))]
+
+
+def test_a_comparison_that_cannot_tell_is_a_warning(data):
+    data["recommendation"] |= {"verdict": "cannot_tell", "sentence": "One seed cannot tell."}
+    assert '<p class="warning">One seed cannot tell.</p>' in render(comparison_page(data))
+
+
+def test_the_markdown_holds_the_same_tables(data):
+    text = markdown_summary(data)
+    for table in (*summary_tables(data, METRICS), *difference_tables(data, "calibrated").values()):
+        assert table.to_markdown() in text
+    assert "out of \\<memory\\>" in text
+    assert "<b>" not in text.replace("\\<b\\>", "")
