@@ -49,12 +49,13 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_json(path: Path, content: Any) -> None:
     """JSON that other tools read: no NaN, keys in the order given."""
     with replacing(path) as fresh:
-        fresh.write_text(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+        text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+        fresh.write_text(text + "\n", encoding="utf-8")
 
 
 def write_yaml(path: Path, content: Any) -> None:
     with replacing(path) as fresh:
-        fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -116,13 +117,13 @@ class Run:
         return self.metrics_file.is_file()
 
     def config(self) -> dict[str, Any]:
-        return dict(yaml.safe_load(self.config_file.read_text()))
+        return dict(yaml.safe_load(self.config_file.read_text(encoding="utf-8")))
 
     def metrics(self) -> dict[str, Any]:
-        return dict(json.loads(self.metrics_file.read_text()))
+        return dict(json.loads(self.metrics_file.read_text(encoding="utf-8")))
 
     def calibration(self) -> dict[str, Any]:
-        return dict(json.loads(self.calibration_file.read_text()))
+        return dict(json.loads(self.calibration_file.read_text(encoding="utf-8")))
 
     def predictions_file(self, split: str) -> Path:
         return self.predictions_directory / f"{split}.parquet"

@@ -164,3 +164,30 @@ def test_no_training_data_and_no_output(calmix, tmp_path):
     assert (code, err) == (2, "calmix: no training data; give --train FILE\n")
     code, _, err = calmix("train", "--train", "x.csv")
     assert (code, err) == (2, "calmix: no output directory; give --output DIRECTORY\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--method", "manifold-mixup", "--method-option", "layers=[9]"], "has no seam 9"),
+        (["--method", "cls-mixup", "--method-option", "alpha=abc"], "alpha is 'abc'; give a number"),
+        (["--method", "cls-mixup", "--method-option", "alpha=[0"], "has no readable value"),
+        (["--method", "input-mixup", "--method-option", "padding=left"], "padding is 'left'"),
+        (["--device", "gpu"], "unknown device 'gpu'"),
+    ],
+)
+def test_what_a_method_or_device_cannot_do_is_said_before_anything_is_written(complaint, options, said):
+    assert said in complaint(*options)
+
+
+@pytest.mark.parametrize(
+    "line", ["seed: 7", "output_dir: elsewhere", "save_total_limit: 1", "eval_strategy: 'no'"]
+)
+def test_what_calmix_decides_itself_is_not_taken_from_the_trainer_table(complaint, line):
+    path = file(complaint, "options.yaml", f"trainer:\n  {line}\n")
+    assert "trainer:" in complaint("--config", path)
+
+
+def test_an_output_under_a_file(complaint):
+    path = file(complaint, "notes.txt", "precious")
+    assert "a file is in the way" in complaint(output=path / "run")

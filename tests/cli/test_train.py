@@ -266,3 +266,43 @@ def test_rows_that_stand_in_training_too_are_reported(calmix, reviews, encoders,
     checks = [(check["split"], check["message"]) for check in json.loads(out)["data_checks"]]
     assert any(split == "test" and "training" in message for split, message in checks)
     assert any(split == "train" and "longer than 8 tokens" in message for split, message in checks)
+
+
+def test_mixed_precision_leaves_a_model_that_is_right_in_full_precision(calmix, reviews, encoders, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("trainer:\n  bf16: true\n  weight_decay: 1e-2\n")
+    code, _, err = calmix(
+        "train", "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
+        "--test", reviews / "test.csv", "--model", encoders("bert"), "--output", tmp_path / "run",
+        "--config", file, "--device", "cpu", "--learning-rate", "2e-3", "--epochs", 4, "--method", "cls-mixup",
+    )  # fmt: skip
+    assert code == 0, err
+    code, _, err = calmix(
+        "predict", tmp_path / "run", "--input", reviews / "test.csv", "--output", tmp_path / "answers.parquet"
+    )
+    assert code == 0, err
+    stored = read_predictions(tmp_path / "run" / "predictions" / "test.parquet")
+    temperature = read_json(tmp_path / "run" / "metrics.json")["temperature"]
+    given = pq.read_table(tmp_path / "answers.parquet")["confidence"].to_numpy()
+    assert np.abs(given - stored.with_temperature(temperature).confidence()).max() < 1e-5
+
+
+def test_training_on_from_a_calibrated_checkpoint_starts_a_new_record(calmix, run, reviews, tmp_path):
+    code, _, err = calmix(
+        "train", "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
+        "--model", run / "model", "--output", tmp_path / "run", "--epochs", 1,
+    )  # fmt: skip
+    assert code == 0, err
+    saved = read_json(tmp_path / "run" / "model" / "config.json")
+    assert (
+        saved["calmix_calibration"]["temperature"]
+        == read_json(tmp_path / "run" / "metrics.json")["temperature"]
+    )
+
+
+def test_a_finished_run_is_not_taken_for_one_with_other_options(calmix, run, reviews):
+    code, _, err = calmix(
+        "train", "--config", run / "config.yaml", "--output", run, "--resume", "--epochs", 9
+    )
+    assert code == 2
+    assert "started with other options (epochs)" in err

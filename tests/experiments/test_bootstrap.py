@@ -99,13 +99,13 @@ def test_more_rows_narrow_the_interval_and_fewer_seeds_widen_it():
     assert width(1000, 8) < width(1000, 3)
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("seeds", [2, 3, 5])
 @pytest.mark.parametrize("over_seeds", [0.0, 0.05, 0.3], ids=["rows alone", "both", "seeds mostly"])
 def test_the_interval_covers_the_true_difference(seeds, over_seeds):
     """Row scores with a true mean difference of 0 and a spread over seeds: of a hundred intervals, about
     ninety-five hold 0, whichever source of chance is the larger."""
     generator = np.random.default_rng(5)
-    rows, trials, repetitions = 200, 300, 300
+    rows, trials, repetitions = 200, 1000, 300
     counts = draw_counts(rows, repetitions, 0, 0) / rows
     held = 0
     for trial in range(trials):
@@ -119,4 +119,5 @@ def test_the_interval_covers_the_true_difference(seeds, over_seeds):
             "nll"
         ]
         held += found.low <= 0 <= found.high
+    # Three standard errors of 1000 trials below 95 %.
     assert held / trials >= 0.93

@@ -20,13 +20,13 @@ class Recording(RecordsDynamics, Trainer):
 
 @pytest.fixture
 def foreign(encoders, tmp_path):
-    def make(rows=17, kind=Recording, dropout=0.1, names=("negative", "positive"), **settings):
+    def make(rows=17, kind=Recording, dropout=0.1, **settings):
         texts, labels = sentences(rows, seed=3)
         data = Rows.from_columns(
             [f"row-{i}" for i in range(rows)],
             texts,
             labels=[int(label == "positive") for label in labels],
-            label_names=names,
+            label_names=("negative", "positive"),
         )
         directory = str(encoders("bert", dropout=dropout))
         tokenizer = load_tokenizer(directory)
@@ -121,7 +121,3 @@ def test_a_foreign_trainer_resumed_from_its_own_checkpoint_holds_the_same_bits(f
 
 def test_the_dynamics_name_the_classes_as_the_head_does(foreign):
     assert foreign().recorder.class_names == ("negative", "positive")
-
-
-def test_a_head_without_label_names_gives_none(foreign):
-    assert foreign(names=("LABEL_0", "LABEL_1")).recorder.class_names == ()

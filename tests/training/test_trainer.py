@@ -192,3 +192,36 @@ def test_torchs_label_smoothing_is_refused_with_the_remedy(tmp_path):
 def test_unknown_dynamics_are_refused(tmp_path):
     with pytest.raises(UserError, match="choose one of training, epoch_end, off"):
         MixupArguments(output_dir=str(tmp_path), dynamics="sometimes")
+
+
+def test_steps_instead_of_epochs_are_recorded(make_trainer):
+    trainer = make_trainer(rows=24, max_steps=7, num_train_epochs=1)  # three steps an epoch
+    trainer.train()
+    assert trainer.recorder.dynamics().margin.shape == (24, 3)
+    trainer = make_trainer(rows=24, max_steps=2, dynamics="epoch_end")
+    trainer.train()
+    assert trainer.recorder.dynamics().seen.all()
+
+
+def test_a_second_training_starts_a_new_record(make_trainer):
+    trainer = make_trainer(rows=16, num_train_epochs=1)
+    trainer.train()
+    trainer.train()
+    assert (trainer.recorder.state()["times"] == 1).all()
+
+
+def test_looking_ahead_changes_nothing(make_trainer):
+    first, second = make_trainer(rows=16), make_trainer(rows=16)
+    torch.manual_seed(0)
+    first.train()
+    torch.manual_seed(0)
+    second.preflight()
+    second.train()
+    assert_equal(weights(first), weights(second))
+
+
+def test_rows_cannot_be_mixed_in_a_compiled_network(make_trainer):
+    trainer = make_trainer(rows=16, method=get_method("cls-mixup"))
+    trainer.args.torch_compile = True
+    with pytest.raises(UserError, match="leave torch_compile out"):
+        trainer.preflight()

@@ -14,10 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.binning import Edges, assign_bins, bin_edges, check_bins
-from calmix.calibration.input_checks import Floats, Integers, check_labels, check_probabilities, check_weights
+from calmix.calibration.input_checks import (
+    Floats,
+    Integers,
+    check_distributions,
+    check_labels,
+    check_scores,
+    check_weights,
+)
 
 # Values per block of rows: the block, its mask and its sums stay in the processor's cache.
-BLOCK_VALUES = 1 << 17
+BLOCK_VALUES = 1 << 19
+LONG_ROW = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +84,11 @@ def class_sums(
     ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 0.0]])
     """
     check_bins(bins, edges)
-    values = check_probabilities(probabilities)
+    values = check_scores(probabilities, name="probabilities")
     rows, classes = values.shape
     gold = check_labels(labels, rows=rows, classes=classes)
     weight = check_weights(weights, rows=rows)
-    return sum_classes(values, gold, bins, edges, weight)
+    return sum_classes(values, gold, bins, edges, weight, checked=False)
 
 
 def sum_classes(
@@ -89,54 +97,84 @@ def sum_classes(
     bins: int,
     edges: Edges,
     weight: Floats | None = None,
+    *,
+    checked: bool = True,
 ) -> ClassSums:
-    """`class_sums` of arrays that have been checked."""
+    """`class_sums` of arrays that have been checked; unchecked probabilities are looked at on the way."""
     rows, classes = values.shape
-    total = ClassSums.empty(classes, bins)
+    cells = classes * bins
+    totals, found = np.zeros(classes), np.zeros((3, cells))
+    waiting: list[tuple[Integers, Integers, Floats]] = []
     step = max(BLOCK_VALUES // classes, 1)
     for start in range(0, rows, step):
-        part = slice(start, start + step)
-        total = total + _block(
-            values[part], gold[part], bins, edges, None if weight is None else weight[part]
-        )
-    return total
+        block = values[start : start + step]
+        if not checked:
+            check_distributions(block, start)
+        totals += column_sums(block, None if weight is None else weight[start : start + step])
+        row, cell, probability = entries_above_first_bin(block, bins, edges)
+        waiting.append((row + start, cell, probability))
+        # With many classes the cells outnumber a block's entries: they are added up when enough have come.
+        if sum(len(one[0]) for one in waiting) >= BLOCK_VALUES:
+            _add_entries(found, waiting, weight)
+    _add_entries(found, waiting, weight)
+    for start in range(0, rows, BLOCK_VALUES):
+        part = None if weight is None else weight[start : start + BLOCK_VALUES]
+        these = slice(start, start + BLOCK_VALUES)
+        cell, _ = gold_cells(values[these], gold[these], bins, edges)
+        found[2] += np.bincount(cell, weights=part, minlength=cells)
+    mass = float(rows if weight is None else weight.sum())
+    share, confidence, correct = found.reshape(3, classes, bins)
+    share[:, 0] += mass - share.sum(axis=1)
+    confidence[:, 0] += totals - confidence.sum(axis=1)
+    return ClassSums(share, confidence, correct, mass)
 
 
-def _block(
-    values: npt.NDArray[np.floating[Any]], gold: Integers, bins: int, edges: Edges, weights: Floats | None
-) -> ClassSums:
-    rows, classes = values.shape
-    row_weight = np.ones(rows) if weights is None else weights
-    mass = float(row_weight.sum())
+def column_sums(values: npt.NDArray[np.floating[Any]], weights: Floats | None) -> Floats:
+    """sum w p_k of every class in float64; long rows are added without a float64 copy of them."""
+    if weights is None and values.shape[1] >= LONG_ROW:
+        return np.asarray(values.sum(axis=0, dtype=np.float64))
+    row_weight = np.ones(len(values)) if weights is None else weights
+    return np.asarray(row_weight @ values.astype(np.float64, copy=False))
 
-    def by_cell(cell: Integers, values: Floats) -> Floats:
-        # An empty bincount is of integers, whatever its weights.
-        return (
-            np.bincount(cell, weights=values, minlength=classes * bins)
-            .astype(np.float64)
-            .reshape(classes, bins)
-        )
 
-    row, cell, probability = entries_above_first_bin(values, bins, edges)
-    weight = by_cell(cell, row_weight[row])
-    confidence = by_cell(cell, row_weight[row] * probability)
-    weight[:, 0] += mass - weight.sum(axis=1)
-    confidence[:, 0] += row_weight @ values.astype(np.float64, copy=False) - confidence.sum(axis=1)
+def _add_entries(
+    found: Floats, waiting: list[tuple[Integers, Integers, Floats]], weights: Floats | None
+) -> None:
+    """Add weight and confidence of the waiting entries to their cells."""
+    if not waiting:
+        return
+    row, cell, probability = (np.concatenate(part) for part in zip(*waiting, strict=True))
+    weight = None if weights is None else weights[row]
+    found[0] += np.bincount(cell, weights=weight, minlength=found.shape[1])
+    weighted = probability if weight is None else weight * probability
+    found[1] += np.bincount(cell, weights=weighted, minlength=found.shape[1])
+    waiting.clear()
 
-    gold_cell, _ = gold_cells(values, gold, bins, edges)
-    return ClassSums(weight, confidence, by_cell(gold_cell, row_weight), mass)
+
+def neighbour_of_edge(edge: float, dtype: np.dtype[Any], edges: Edges) -> Any:
+    """The value of this precision that parts it as the float64 edge does; comparing in float64 costs double.
+
+    v > edge for a float32 v exactly when v is above the largest float32 that is not above the edge.
+
+    >>> float(neighbour_of_edge(0.1, np.dtype(np.float32), "right")) <= 0.1
+    True
+    """
+    border = dtype.type(edge)
+    if edges == "right" and float(border) > edge:
+        return np.nextafter(border, dtype.type(0))
+    if edges == "left" and float(border) < edge:
+        return np.nextafter(border, dtype.type(1))
+    return border
 
 
 def entries_above_first_bin(
     values: npt.NDArray[np.floating[Any]], bins: int, edges: Edges
 ) -> tuple[Integers, Integers, Floats]:
     """Row, cell (class * bins + bin) and probability of every entry that is not in the first bin."""
-    # A Python float would be rounded to float32 against float32 values, and a value on the edge could
-    # change sides.
-    first_edge = np.float64(bin_edges(bins)[1])
-    high = np.flatnonzero(values > first_edge if edges == "right" else values >= first_edge)
+    border = neighbour_of_edge(float(bin_edges(bins)[1]), values.dtype, edges)
+    high = np.flatnonzero(values > border if edges == "right" else values >= border)
     row, column = np.divmod(high, values.shape[1])
-    probability = values[row, column].astype(np.float64)
+    probability = np.take(values, high).astype(np.float64)
     return row, column * bins + assign_bins(np.minimum(probability, 1.0), bins, edges), probability
 
 

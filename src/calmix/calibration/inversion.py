@@ -29,17 +29,23 @@ Functional = Callable[[Floats], Floats]
 
 # A limit is located to 2^-14 of its range, finer than a thousand draws can tell.
 BISECTIONS = 14
+REACH = 1.96
 # Gaps of a million standard deviations: more than any data show.
 MOST_GROWTH = 1e6
 
 
 @dataclass(frozen=True)
 class ErrorInterval:
-    """Limits of the true error, and the value freed of the bias of the plug-in."""
+    """Limits of the true error, and the value freed of the bias of the plug-in.
+
+    `corrected` takes the gaps to be where they were seen; `hidden` is the value if they were spread so as to
+    show least. The difference is what the data cannot tell.
+    """
 
     low: float
     high: float
     corrected: float
+    hidden: float
 
 
 def invert(
@@ -67,7 +73,7 @@ def invert(
     """
     seen = float(functional(field)) if observed is None else observed
     if not scale.any():
-        return ErrorInterval(seen, seen, seen)
+        return ErrorInterval(seen, seen, seen, seen)
     tail = (1.0 - level) / 2.0
 
     def shows_more(gaps: Floats | float) -> float:
@@ -89,10 +95,9 @@ def invert(
         return float(functional(garrote(field, scale, kept)))
 
     def grown_until(probability: float) -> float:
-        if by_noise_alone >= probability:
-            # Less was seen than noise alone nearly always shows; the limit would be an overconfident 0.
-            return seen
         spread = np.where(field < 0, -scale, scale) if least_visible is None else least_visible
+        if by_noise_alone >= probability:
+            return 0.0
         small, large = 0.0, 1.0
         while shows_more(large * spread) < probability and large < MOST_GROWTH:
             small, large = large, 2.0 * large
@@ -105,7 +110,11 @@ def invert(
         return float(functional(large * spread))
 
     corrected = shrunk_until(0.5)
-    return ErrorInterval(shrunk_until(tail), max(grown_until(1.0 - tail), corrected), corrected)
+    hidden = max(grown_until(0.5), corrected)
+    # Where less was seen than noise alone nearly always shows, the limit would be an overconfident 0; the
+    # reach of the noise, as in the mean of the cells, stands in.
+    unseen = float(functional(scale * REACH / np.sqrt(len(scale)))) if by_noise_alone >= 1.0 - tail else 0.0
+    return ErrorInterval(shrunk_until(tail), max(grown_until(1.0 - tail), hidden, unseen), corrected, hidden)
 
 
 def garrote(field: Floats, scale: Floats, strength: float) -> Floats:

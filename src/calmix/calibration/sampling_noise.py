@@ -47,6 +47,8 @@ def residual_scale(
     )
     believed = np.maximum(believed, share_unseen * (1.0 - share_unseen))
     pooled = (square + PRIOR_ROWS * believed * weight_square / count) * count / (count + PRIOR_ROWS)
+    # Rows that were all right do not prove that none could be wrong.
+    pooled = np.maximum(pooled, weight_square / (rows + 2.0))
     variance = np.maximum(pooled - residual**2 / rows, 0.0)
     return np.where(filled, np.sqrt(variance) / total, 0.0)
 

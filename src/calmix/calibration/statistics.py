@@ -19,6 +19,9 @@ from calmix.calibration.sampling_noise import independent_noise
 
 Limits = tuple[float, float]
 
+# The share of the noise that is added to see how an error responds, and the reach of a normal number at 95 %.
+NUDGE, REACH = 0.1, 1.96
+
 
 @dataclass(frozen=True, eq=False)
 class SmoothStatistic:
@@ -109,24 +112,32 @@ class ErrorStatistic:
 
             low = a - b - sqrt((a - a_low)^2 + (b_high - b)^2 - 2 r (a - a_low) (b_high - b)),   high likewise
 
-        with a and b the corrected values and r the correlation of the two errors under a little more of
-        their joint noise, where the data stand: one model's gap may hide the very noise that the other shows.
-        It keeps what the single intervals know: that an error is never below 0, and biased near it.
+        with a and b the corrected values (for the low limit b as if its gaps hid, for the high one a) and r
+        the correlation of the two errors under a little more of their joint noise, where the data stand: one
+        model's gaps may hide the very noise that the other's show. It keeps what the single intervals know:
+        that an error is never below 0, and biased near it.
         """
         own, others = self.interval(seed, level), other.interval(seed, level)
-        together = _correlation(self._nudged(seed), other._nudged(seed))
+        nudged, nudged_too = self._nudged(seed), other._nudged(seed)
+        draws = min(len(nudged), len(nudged_too))
+        nudged, nudged_too = nudged[:draws], nudged_too[:draws]
+        together = _correlation(nudged, nudged_too)
+        if min(own.low, others.low) == 0.0:
+            # An error that may be 0 goes up whichever way the noise goes: no credit for moving together.
+            together = min(together, 0.0)
 
         def reach(one: float, two: float) -> float:
             return float(np.sqrt(max(one**2 + two**2 - 2.0 * together * one * two, 0.0)))
 
-        centre = own.corrected - others.corrected
-        low = reach(own.corrected - own.low, others.high - others.corrected)
-        high = reach(own.high - own.corrected, others.corrected - others.low)
-        return centre - low, centre + high
+        low = own.corrected - others.hidden - reach(own.corrected - own.low, others.high - others.hidden)
+        high = own.hidden - others.corrected + reach(own.high - own.hidden, others.corrected - others.low)
+        # Biases that are alike cancel in the plain difference better than in the corrected one.
+        seen, spread = self.value - other.value, REACH * float((nudged - nudged_too).std()) / NUDGE
+        return min(low, seen - spread), max(high, seen + spread)
 
     def _nudged(self, seed: int) -> Floats:
         """The error with a tenth of the noise added once more: how it responds, and to what."""
-        return self.functional(self.gaps + 0.1 * self.joint_noise(seed))
+        return self.functional(self.gaps + NUDGE * self.joint_noise(seed))
 
     def joint_noise(self, seed: int) -> Floats:
         if seed not in self.drawn:
@@ -149,8 +160,7 @@ class ErrorStatistic:
 
 
 def _correlation(first: Floats, second: Floats) -> float:
-    draws = min(len(first), len(second))
-    one, two = first[:draws] - first[:draws].mean(), second[:draws] - second[:draws].mean()
+    one, two = first - first.mean(), second - second.mean()
     size = float(np.sqrt((one @ one) * (two @ two)))
     return float(one @ two) / size if size > 0 else 0.0
 

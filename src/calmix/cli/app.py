@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from calmix.cli import calibrate, compare, demo, evaluate, methods, predict, train
+from calmix.cli import map as data_map
 from calmix.user_error import UserError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app.command("train")(train.train)
 app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("map")(data_map.map_rows)
 app.command("predict")(predict.predict)
 app.command("methods")(methods.methods)
 app.command("demo")(demo.demo)

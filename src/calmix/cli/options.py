@@ -61,7 +61,10 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, A
         name, equals, value = assignment.partition("=")
         if not equals or not name:
             raise UserError(f"{option} {assignment!r}", remedy=f"write {option} NAME=VALUE")
-        parsed[name.strip().replace("-", "_")] = yaml.safe_load(value)
+        try:
+            parsed[name.strip().replace("-", "_")] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(f"{option} {assignment!r} has no readable value") from error
     return parsed
 
 

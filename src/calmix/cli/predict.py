@@ -56,7 +56,9 @@ def predict(
         label=trained["label_column"],
         id=id_column,
     )
-    rows = read_rows(input, "input", columns, labelled=False, task=metrics["task"])
+    # The choices of a row have no names, but their number must be that of training.
+    names = tuple(metrics["label_names"]) if metrics["task"] == "choice" else None
+    rows = read_rows(input, "input", columns, names, labelled=False, task=metrics["task"])
 
     from calmix.training.prediction import answer_table, predict_with_checkpoint
 

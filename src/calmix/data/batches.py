@@ -35,7 +35,13 @@ class RowDataset(Protocol):
 
 
 def epoch_batches(
-    rows: int, batch_size: int, *, seed: int, epoch: int, lengths: NDArray[np.int64] | None = None
+    rows: int,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    lengths: NDArray[np.int64] | None = None,
+    drop_last: bool = False,
 ) -> list[NDArray[np.int64]]:
     """Every row once, in batches of rows of similar length, in random order; a short batch comes last.
 
@@ -45,6 +51,10 @@ def epoch_batches(
     """
     generator = stream(seed, "order", epoch)
     order = generator.permutation(rows)
+    if drop_last:
+        # Before sorting: the shortest rows would stand last in every epoch, and never be trained on.
+        rows -= rows % batch_size
+        order = order[:rows]
     if lengths is not None:
         window = BUCKET_BATCHES * batch_size
         order = np.concatenate(
@@ -87,7 +97,12 @@ class EpochBatchSampler:
 
     def __iter__(self) -> Iterator[list[RowKey]]:
         batches = epoch_batches(
-            self.rows, self.batch_size, seed=self.seed, epoch=self.epoch, lengths=self.lengths
+            self.rows,
+            self.batch_size,
+            seed=self.seed,
+            epoch=self.epoch,
+            lengths=self.lengths,
+            drop_last=self.drop_last,
         )
         filler = int(batches[0][0])
         for number in range(len(self)):

@@ -6,12 +6,16 @@ for both arms. With m(a, s, w) the metric of arm a under seed s on rows with the
     difference = mean_s m(a, s) - m(b, s)
     repetition = mean over the drawn seeds of m(a, s, w) - m(b, s, w)
 
-The limits are the 2.5 % and 97.5 % quantiles of the repetitions, moved so that their mean is the difference
-(the ECE of a resample is biased once more than the ECE itself), and widened for few seeds:
+Of the variance V of the repetitions, v_s = variance of the differences over seeds / S is due to the seeds,
+the rest to the rows. The limits are
 
-* S - 1 of S seeds are drawn: S of S would give a variance that is too small by (S - 1)/S.
-* The limits are stretched by t / z, with the degrees of freedom after Welch and Satterthwaite,
-  (S - 1) (total variance / variance over seeds)^2: three seeds say little about a fourth.
+    difference ± sqrt(z² (V - v_s) + t² v_s),        z normal, t with S - 1 degrees of freedom
+
+since a few seeds say less about further seeds than many rows about further rows. S - 1 of S seeds are drawn
+in a repetition: S of S would give a variance that is too small by (S - 1)/S.
+
+Quantiles of the repetitions would be too narrow: means of two or three seeds take few values, and none beyond
+the seeds there are. They would also carry the bias of a resampled ECE, which is twice that of the ECE.
 
 With one seed only the rows are drawn, and the interval says nothing about other seeds. The temperature of a
 calibrated arm is the one it has; it is not fitted anew.
@@ -156,30 +160,25 @@ def paired_difference(
 
 
 def _interval(points: Floats, repetitions: Floats) -> Difference:
-    difference = float(points.mean())
-    spread = repetitions - repetitions.mean()
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(spread, [tail, 1 - tail])
-    widened = stretch(points, float(spread.var()))
-    return Difference(
-        difference, difference + widened * float(low), difference + widened * float(high), len(points)
-    )
+    difference, reach = float(points.mean()), half_width(points, float(repetitions.var()))
+    return Difference(difference, difference - reach, difference + reach, len(points))
 
 
-def stretch(points: Floats, variance: float) -> float:
-    """t / z for the differences of the seeds and the variance of all repetitions.
+def half_width(points: Floats, variance: float) -> float:
+    """sqrt(z² (V - v_s) + t² v_s), from the differences of the seeds and the variance V of all repetitions.
 
-    Three seeds, all variance from the seeds: two degrees of freedom, 4.303 / 1.960.
+    Three seeds with v_s = 1/3 and nothing from the rows: 4.303 / sqrt(3). One seed: z alone.
 
-    >>> round(stretch(np.array([1.0, 2.0, 3.0]), 1 / 3), 3)
-    2.195
+    >>> round(half_width(np.array([1.0, 2.0, 3.0]), 1 / 3), 3)
+    2.484
+    >>> round(half_width(np.array([1.0]), 4.0), 3)
+    3.92
     """
     from scipy.special import ndtri, stdtrit
 
+    upper = 1 - (1 - LEVEL) / 2
     count = len(points)
     over_seeds = float(points.var(ddof=1)) / count if count > 1 else 0.0
-    if over_seeds <= 0:
-        return 1.0
-    freedom = (count - 1) * max(variance / over_seeds, 1.0) ** 2
-    upper = 1 - (1 - LEVEL) / 2
-    return float(stdtrit(freedom, upper) / ndtri(upper))
+    over_rows = max(variance - over_seeds, 0.0)
+    student = stdtrit(count - 1, upper) if count > 1 else 0.0
+    return float(np.sqrt(ndtri(upper) ** 2 * over_rows + student**2 * over_seeds))

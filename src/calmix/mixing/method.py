@@ -16,7 +16,10 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from calmix.mixing.step import RowLosses, Step
+from calmix.mixing.targets import one_hot, smoothed
 from calmix.user_error import UserError
 
 ENTRY_POINT_GROUP = "calmix.methods"
@@ -41,6 +44,10 @@ class Method(ABC):
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
+
+    def targets(self, step: Step) -> Tensor:
+        """What the rows themselves are asked to predict: one-hot, or smoothed."""
+        return smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
 
     @abstractmethod
     def losses(self, step: Step) -> RowLosses:
@@ -89,4 +96,21 @@ def get_method(name: str, **options: Any) -> Method:
     for option in options:
         if option not in known:
             raise UserError(f"method {name!r} has no option {option!r}", remedy=f"it has: {', '.join(known)}")
-    return cls(**options)
+    kinds = {option.name: str(option.type) for option in dataclasses.fields(cls)}
+    return cls(**{option: _as_kind(option, value, kinds[option]) for option, value in options.items()})
+
+
+def _as_kind(option: str, value: Any, kind: str) -> Any:
+    """A value of the option's kind. YAML reads 1e-1 as text and 1 as a whole number."""
+    try:
+        if kind == "float" and not isinstance(value, bool):
+            return float(value)
+        if kind.startswith("tuple[int") and value is not None:
+            return tuple(int(each) for each in (value if isinstance(value, (list, tuple)) else [value]))
+    except (TypeError, ValueError):
+        raise UserError(f"{option} is {value!r}", remedy="give a number") from None
+    if kind in ("str", "bool") and not isinstance(value, str if kind == "str" else bool):
+        raise UserError(
+            f"{option} is {value!r}", remedy="give " + ("a name" if kind == "str" else "true or false")
+        )
+    return value

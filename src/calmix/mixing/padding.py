@@ -35,10 +35,13 @@ def pad_pairs(
     variant: str = "sep-pair",
     fillers: Mapping[str, int],
     longest: int | None = None,
+    first_position: int | None = None,
 ) -> PaddedPairs:
     """Pad every text to the length of its pair with an attended filler.
 
     `fillers` gives the token of "sep", "unused" and "pad"; `longest` is the length of the "max" variants.
+    `first_position` is the padding index of a network that numbers positions from it and skips padding: where
+    padding is attended to, its positions must be said.
     Inputs are [rows, tokens] or, for multiple choice, [rows, choices, tokens]; texts are padded on the right.
 
     >>> ids = torch.tensor([[101, 7, 102, 0, 0], [101, 8, 9, 9, 102]])
@@ -51,9 +54,11 @@ def pad_pairs(
         return PaddedPairs(dict(inputs), ratio)
     mask = inputs["attention_mask"]
     if bool((mask[..., 0] == 0).any()):
-        raise ValueError("pairs are padded on the right; the tokenizer pads on the left")
+        raise UserError(
+            "texts are padded on the left, pairs cannot be aligned", remedy="use a tokenizer that pads right"
+        )
     if variant == "none":
-        return _unpadded(inputs, partner, ratio)
+        return _unpadded(inputs, partner, ratio, first_position)
     filler, scope = variant.split("-")
     if filler not in fillers:
         raise UserError(
@@ -80,16 +85,27 @@ def pad_pairs(
         # The filler continues the last segment of its text.
         last = inputs["token_type_ids"].gather(-1, (lengths - 1).unsqueeze(-1))
         padded["token_type_ids"] = torch.where(added, last, padded["token_type_ids"])
+    if filler == "pad" and first_position is not None:
+        padded["position_ids"] = _positions(padded["attention_mask"], first_position)
     return PaddedPairs({**inputs, **padded}, ratio)
 
 
-def _unpadded(inputs: Mapping[str, Any], partner: Tensor, ratio: Tensor) -> PaddedPairs:
+def _positions(mask: Tensor, first: int) -> Tensor:
+    return first + mask.cumsum(dim=-1) * mask
+
+
+def _unpadded(
+    inputs: Mapping[str, Any], partner: Tensor, ratio: Tensor, first_position: int | None
+) -> PaddedPairs:
     """No filler: λ where both texts have a word, 1 and 0 where only one has; both are attended to."""
     mask = inputs["attention_mask"]
     own, other = mask.bool(), mask[partner].bool()
     per_row = ratio.reshape(-1, *[1] * (mask.dim() - 1)) if ratio.dim() else ratio
     at_position = torch.where(own & other, per_row.to(torch.float32), own.to(torch.float32))
-    return PaddedPairs({**inputs, "attention_mask": (own | other).to(mask.dtype)}, at_position)
+    joined = {**inputs, "attention_mask": (own | other).to(mask.dtype)}
+    if first_position is not None:
+        joined["position_ids"] = _positions(joined["attention_mask"], first_position)
+    return PaddedPairs(joined, at_position)
 
 
 def _widened(value: Tensor, width: int) -> Tensor:

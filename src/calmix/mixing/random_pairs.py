@@ -13,7 +13,7 @@ from calmix.mixing.padding import PADDINGS, pad_pairs
 from calmix.mixing.pairing import random_involution
 from calmix.mixing.ratio import draw_ratio
 from calmix.mixing.step import Mix, Step
-from calmix.mixing.targets import mixed, one_hot, smoothed
+from calmix.mixing.targets import mixed
 from calmix.user_error import UserError
 
 SCOPES = ("batch", "sample", "epoch")
@@ -70,10 +70,10 @@ class RandomPairs(Method):
             variant=self.padding,
             fillers=step.fillers,
             longest=step.longest,
+            first_position=step.first_position,
         )
         # Positions are told apart at the words only; deeper down they have seen each other.
         return step.forward(Mix(depth, partner, padded.ratio if depth == 0 else ratio), padded.inputs)
 
     def mixed_targets(self, step: Step, partner: Tensor, ratio: Tensor) -> Tensor:
-        targets = smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
-        return mixed(targets, partner, ratio)
+        return mixed(self.targets(step), partner, ratio)

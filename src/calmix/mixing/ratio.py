@@ -22,14 +22,3 @@ def draw_ratio(
         return np.ones(() if size is None else size)
     ratio = np.asarray(generator.beta(alpha, alpha, size=size))
     return np.maximum(ratio, 1 - ratio) if fold else ratio
-
-
-def expected_target_entropy(alpha: float) -> float:
-    """E[H(λ, 1 − λ)] = ψ(2α + 1) − ψ(α + 1) nats: how soft the targets of differently labelled pairs are.
-
-    >>> [round(expected_target_entropy(alpha), 4) for alpha in (0.1, 0.2, 0.4, 1.0)]
-    [0.1347, 0.2277, 0.3464, 0.5]
-    """
-    from scipy.special import digamma
-
-    return float(digamma(2 * alpha + 1) - digamma(alpha + 1))

@@ -13,6 +13,9 @@ from torch import Tensor
 from calmix.mixing.targets import mixed
 from calmix.randomness import stream
 
+EMBEDDINGS = 0
+"""The depth of the word embeddings, or of the pixels."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -75,6 +78,8 @@ class Step:
     """Tokens to pad pairs with: "sep", "unused" and "pad"."""
     longest: int | None = None
     """Tokens of the longest training row."""
+    first_position: int | None = None
+    """The padding index from which a network numbers positions, where it does so."""
 
     @property
     def rows(self) -> int:
@@ -86,8 +91,9 @@ class Step:
 
     def tensor(self, values: Any) -> Tensor:
         """Numbers as a tensor on the device of the batch; floating ones in single precision."""
-        made = torch.as_tensor(values, device=self.labels.device)
-        return made.float() if made.is_floating_point() else made
+        made = torch.as_tensor(values)
+        # Single precision before the move: not every device has double.
+        return (made.float() if made.is_floating_point() else made).to(self.labels.device)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.models.folding import CONFIG_KEY
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -63,8 +65,17 @@ def load_classifier(
             # A head of another size is replaced, and drawn from the seed like any new head.
             "ignore_mismatched_sizes": True,
         }
+    if (Path(name) / "adapter_config.json").is_file():
+        raise UserError(
+            "a PEFT adapter, not a whole model", file=name, remedy="merge it into its base model first"
+        )
     with _mendable(name, "model"):
         model: PreTrainedModel = family.from_pretrained(resolve_model(name), **settings)
+    # A checkpoint may say that its labels are independent, or that a temperature was folded into the head
+    # that is trained anew now.
+    model.config.problem_type = "single_label_classification"
+    if hasattr(model.config, CONFIG_KEY):
+        delattr(model.config, CONFIG_KEY)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = pad_token_id
     return model
@@ -111,27 +122,23 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
     return min(limits, default=None)
 
 
-class _mendable:  # noqa: N801  (reads as a statement: with _mendable(...))
+@contextmanager
+def _mendable(name: str, what: str) -> Iterator[None]:
     """What goes wrong while loading is the user's to mend: one line, not a traceback."""
+    from safetensors import SafetensorError
 
-    def __init__(self, name: str, what: str) -> None:
-        self.name, self.what = name, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if not isinstance(error, (OSError, ValueError, KeyError, ImportError)):
-            return
-        path = Path(self.name)
+    try:
+        yield
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
+        path = Path(name)
         if path.is_dir():
-            problem = f"this directory holds no {self.what} that transformers can load ({_first_line(error)})"
+            problem = f"this directory holds no {what} that transformers can load ({_first_line(error)})"
         elif path.exists():
-            problem = f"not a {self.what}: a file, not a directory"
+            problem = f"not a {what}: a file, not a directory"
         else:
-            problem = f"no {self.what} of this name: no such directory, and the hub does not give it"
+            problem = f"no {what} of this name: no such directory, and the hub does not give it"
         remedy = f"name a checkpoint directory, a hub model, or '{EMBEDDED}'"
-        raise UserError(problem, file=self.name, remedy=remedy) from error
+        raise UserError(problem, file=name, remedy=remedy) from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
+from calmix.run import write_json
+
 if TYPE_CHECKING:
     from calmix.training.trainer import MixupTrainer
 
@@ -28,6 +30,17 @@ def newest_complete(directory: Path) -> Path | None:
     """The marked checkpoint with the most steps, or None."""
     marked = [path for path in directory.glob("checkpoint-*") if (path / MARKER).is_file()]
     return max(marked, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def relocate_best(checkpoint: Path) -> None:
+    """Let a checkpoint point at the best one beside it. The Trainer keeps an absolute path, and forgets the
+    best checkpoint without a word if the run directory was moved."""
+    file = checkpoint / "trainer_state.json"
+    state = json.loads(file.read_text())
+    if state.get("best_global_step"):
+        best = checkpoint.parent / f"checkpoint-{state['best_global_step']}"
+        state["best_model_checkpoint"] = str(best.absolute())
+        write_json(file, state)
 
 
 @dataclass

@@ -11,7 +11,25 @@ from calmix.data.columns import ColumnNames
 from calmix.user_error import UserError
 
 EDGES = ("right", "left")
-DEVICES = ("auto", "cpu", "cuda", "mps")
+# What calmix itself decides: an own option sets it, or a promise rests on it.
+OWNED = {
+    "output_dir": "--output",
+    "seed": "--seed",
+    "num_train_epochs": "--epochs",
+    "per_device_train_batch_size": "--batch-size",
+    "learning_rate": "--learning-rate",
+    "use_cpu": "--device",
+    "method": "--method",
+    "method_options": "--method-option",
+    "dynamics": "--dynamics",
+    "save_strategy": "--checkpoint-steps",
+    "save_only_model": "--checkpoint-steps",
+    "save_total_limit": "--checkpoint-steps",
+    "load_best_model_at_end": "the choice by validation NLL",
+    "metric_for_best_model": "the choice by validation NLL",
+    "greater_is_better": "the choice by validation NLL",
+    "dataloader_drop_last": "all rows",
+}
 
 
 @dataclass(frozen=True)
@@ -65,10 +83,13 @@ class TrainConfig:
             _at_least("--checkpoint-steps", self.checkpoint_steps, 1)
         if self.edges not in EDGES:
             raise UserError(f"--edges is {self.edges!r}", remedy="choose right or left")
-        if self.device.split(":")[0] not in DEVICES:
-            raise UserError(f"unknown device {self.device!r}", remedy=f"choose one of {', '.join(DEVICES)}")
         if not isinstance(self.trainer, Mapping):
             raise UserError("'trainer' must be a table of transformers.TrainingArguments fields")
+        for name in self.trainer:
+            if name in OWNED:
+                raise UserError(f"trainer: {name} is calmix's own", remedy=f"use {OWNED[name]}")
+        if self.trainer.get("eval_strategy", "epoch") not in ("epoch", "steps"):
+            raise UserError("trainer: without evaluation no epoch can be chosen", remedy="use epoch or steps")
         self.columns()
 
     def columns(self) -> ColumnNames:

@@ -6,6 +6,10 @@ import os
 
 import torch
 
+from calmix.user_error import UserError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
 
 def prepare_processor(threads: int | None = None) -> None:
     """Flush denormal numbers, which slow a CPU down many times, and use the cores this process may use.
@@ -18,3 +22,12 @@ def prepare_processor(threads: int | None = None) -> None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+def check_device(device: str) -> None:
+    """A device that is known and there; which of several GPUs is chosen with CUDA_VISIBLE_DEVICES."""
+    if device not in DEVICES:
+        raise UserError(f"unknown device {device!r}", remedy=f"choose one of {', '.join(DEVICES)}")
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(device, True):
+        raise UserError(f"this machine has no {device} device", remedy="use --device auto")

@@ -17,8 +17,11 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.models.loading import load_tokenizer, load_trained, longest_input
-from calmix.training.hardware import prepare_processor
+from calmix.training.hardware import check_device, prepare_processor
 from calmix.training.progress import hush, quiet
+
+# Where neither the caller nor the network says how long a text may be.
+LONGEST_BY_DEFAULT = 512
 
 
 def predict_logits(trainer: Trainer, rows: EncodedRows) -> NDArray[np.float32]:
@@ -36,13 +39,15 @@ def predict_with_checkpoint(
 ) -> NDArray[np.float32]:
     """What a saved classifier says about rows."""
     hush()
+    check_device(device)
     prepare_processor()
     tokenizer = load_tokenizer(str(directory))
     model = load_trained(directory)
     limit = longest_input(model, tokenizer)
-    length = min(x for x in (max_length, limit, 512) if x is not None)
+    length = min(x for x in (max_length or LONGEST_BY_DEFAULT, limit) if x is not None)
     encoded = encode_rows(rows, tokenizer, max_length=length)
     arguments = TrainingArguments(
+        output_dir=str(directory),  # nothing is written there
         per_device_eval_batch_size=batch_size,
         report_to="none",
         use_cpu=device == "cpu",

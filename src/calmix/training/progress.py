@@ -68,6 +68,10 @@ class Progress(TrainerCallback):
             )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away and give the terminal its cursor back, also after an interrupt."""
         if self.bars is not None:
             self.bars.stop()
             self.bars = None

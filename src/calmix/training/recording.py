@@ -29,6 +29,7 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.models.folding import base_model
+from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     _Base = Trainer
@@ -50,22 +51,38 @@ class RecordsDynamics(_Base):
         super().__init__(*args, **kwargs)
         self.add_callback(_Bookkeeping(self))
         self.when_recording = getattr(self.args, "dynamics", "training")
-        if self.train_dataset is not None and self.when_recording != "off":
+        if self.train_dataset is not None:
+            self.batches = self.make_batches()
             self.recorder = self.make_recorder()
+
+    def make_batches(self) -> EpochBatchSampler:
+        rows: Any = self.train_dataset
+        return EpochBatchSampler(
+            rows=len(rows),
+            batch_size=self._train_batch_size,
+            seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
+            lengths=row_lengths(rows) if getattr(self.args, "length_buckets", True) else None,
+            processes=self.args.world_size,
+            drop_last=self.args.dataloader_drop_last,
+        )
 
     def make_recorder(self) -> DynamicsRecorder | None:
         """A recorder for the rows of the training set; None where it has no integer labels."""
         rows: Any = self.train_dataset
         labels = _label_column(rows)
-        if labels is None:
+        if labels is None or self.when_recording == "off":
             return None
+        epochs = self.args.num_train_epochs
+        if self.args.max_steps > 0:
+            epochs = self.args.max_steps / self.steps_per_epoch
         ids = getattr(rows, "row_ids", None)
         classes = count_classes(self.model, rows)
-        names = tuple(str(name) for name in (getattr(self.model.config, "id2label", None) or {}).values())
+        config: Any = getattr(self.model, "config", None)
+        names = tuple(str(name) for name in (getattr(config, "id2label", None) or {}).values())
         return DynamicsRecorder(
             range(len(rows)) if ids is None else ids,
             labels,
-            epochs=max(int(np.ceil(self.args.num_train_epochs)), 1),
+            epochs=max(int(np.ceil(epochs)), 1),
             num_classes=classes,
             # The choices of a multiple-choice row have no names.
             class_names=names if len(names) == classes and not is_multiple_choice(self.model) else (),
@@ -78,23 +95,22 @@ class RecordsDynamics(_Base):
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = get_last_checkpoint(str(self.args.output_dir))
+            resume_from_checkpoint = self.newest_checkpoint()
+        self.recorder = self.make_recorder()
         if resume_from_checkpoint:
             self.load_recorded(Path(str(resume_from_checkpoint)))
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+    def newest_checkpoint(self) -> str | None:
+        """The checkpoint that `resume_from_checkpoint=True` means."""
+        newest: str | None = get_last_checkpoint(str(self.args.output_dir))
+        return newest
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         rows: Any = self.train_dataset
         if rows is None:
             raise ValueError("training requires a train_dataset")
-        self.batches = EpochBatchSampler(
-            rows=len(rows),
-            batch_size=self._train_batch_size,
-            seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
-            lengths=row_lengths(rows) if getattr(self.args, "length_buckets", True) else None,
-            processes=self.args.world_size,
-            drop_last=self.args.dataloader_drop_last,
-        )
+        self.batches = self.make_batches()
         loader: DataLoader[Any] = DataLoader(
             KeyedRows(rows),  # type: ignore[arg-type]
             batch_sampler=self.batches,
@@ -146,14 +162,17 @@ class RecordsDynamics(_Base):
         real = self.keys.real
         if real:
             seen = logits[:real].detach().to("cpu", torch.float32).numpy()
+            if not np.isfinite(seen).all():
+                raise diverged(self.current_epoch)
             self.recorder.record_positions(self.keys.positions[:real], seen, epoch=self.current_epoch)
 
     def record_epoch_end(self) -> None:
         """One pass over the training rows in evaluation mode."""
         if self.recorder is None or self.when_recording != "epoch_end":
             return
-        epoch = self.current_epoch - 1  # the epoch that has just ended
-        logits = self.predict(self.train_dataset, metric_key_prefix="dynamics").predictions  # type: ignore[arg-type]
+        epoch = (self.state.global_step - 1) // self.steps_per_epoch  # the epoch that has just ended
+        given: Any = self.predict(self.train_dataset, metric_key_prefix="dynamics").predictions  # type: ignore[arg-type]
+        logits = given[0] if isinstance(given, tuple) else given
         if self.is_world_process_zero():  # every process holds all predictions: one of them counts
             self.recorder.record_positions(np.arange(len(logits)), logits, epoch=epoch)
 
@@ -187,6 +206,12 @@ class RecordsDynamics(_Base):
         file = directory / DYNAMICS_FILE
         if self.recorder is not None and file.is_file() and self.is_world_process_zero():
             self.recorder.load_state(load_file(file))
+
+
+def diverged(epoch: int) -> UserError:
+    return UserError(
+        f"training diverged in epoch {epoch + 1}: the logits are not finite", remedy="lower --learning-rate"
+    )
 
 
 class _Bookkeeping(TrainerCallback):

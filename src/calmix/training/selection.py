@@ -13,6 +13,7 @@ import numpy as np
 
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.temperature import TemperatureScaling
+from calmix.user_error import UserError
 
 SELECTION_METRIC = "nll_calibrated"
 
@@ -20,6 +21,8 @@ SELECTION_METRIC = "nll_calibrated"
 def epoch_metrics(output: Any) -> dict[str, float]:
     """A `compute_metrics` for `transformers.Trainer`."""
     logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
+    if not np.isfinite(logits).all():
+        raise UserError("training diverged: the logits are not finite", remedy="lower --learning-rate")
     predictions = Predictions.from_logits(np.asarray(logits), np.asarray(output.label_ids))
     with warnings.catch_warnings():
         # An early epoch may well sit at a bound; the fit that counts, at the end, does say so.

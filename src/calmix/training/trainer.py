@@ -28,13 +28,13 @@ from torch import Tensor, nn
 from transformers import Trainer
 from transformers.trainer_utils import TrainOutput
 
-from calmix.data.batches import BatchKeys
+from calmix.data.batches import BatchKeys, KeyedCollator, RowKey
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.step import Mix, Moment, Step
 from calmix.models.seams import Cut, Seams
 from calmix.training.arguments import MixupArguments
-from calmix.training.checkpoints import LOSSES_FILE, Checkpointing, EpochLosses
+from calmix.training.checkpoints import LOSSES_FILE, Checkpointing, EpochLosses, newest_complete
 from calmix.training.recording import RecordsDynamics, count_classes
 from calmix.user_error import UserError
 
@@ -64,6 +64,30 @@ class MixupTrainer(RecordsDynamics, Trainer):
     ) -> TrainOutput:
         self.epoch_losses = EpochLosses()
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+    def newest_checkpoint(self) -> str | None:
+        newest = newest_complete(Path(str(self.args.output_dir)))
+        return str(newest) if newest is not None else None
+
+    def preflight(self, rows: int = 4) -> None:
+        """One step on a few rows that changes nothing: what a method cannot do with this network or tokenizer
+        is said before anything is written."""
+        for depth in getattr(self.method, "layers", None) or ():
+            self.seams.check(depth)
+        dataset: Any = self.train_dataset
+        keyed = [(RowKey(i, 0), dataset[i]) for i in range(min(rows, len(dataset)))]
+        inputs = KeyedCollator(self.data_collator, self._accepted_features())(keyed)
+        self.keys = inputs.pop(BatchKeys.NAME)
+        model: Any = self.model
+        with torch.random.fork_rng(), torch.no_grad():
+            model.train()
+            batch: Any = self._prepare_inputs(inputs)
+            labels = batch.pop("labels")
+            forward = Forward(model, self.seams, batch, is_compiled=self.args.torch_compile)
+            try:
+                self.method.losses(self.make_step(labels, batch, forward))
+            finally:
+                forward.restore()
 
     def load_recorded(self, directory: Path) -> None:
         super().load_recorded(directory)
@@ -102,7 +126,7 @@ class MixupTrainer(RecordsDynamics, Trainer):
             loss = cross_entropy(outputs.logits, labels).mean()
             return (loss, outputs) if return_outputs else loss
 
-        forward = Forward(model, self.seams, inputs)
+        forward = Forward(model, self.seams, inputs, is_compiled=self.args.torch_compile)
         self.forwards.append(forward)
         result = self.method.losses(self.make_step(labels, inputs, forward))
         self.record(result.logits)
@@ -139,11 +163,21 @@ class MixupTrainer(RecordsDynamics, Trainer):
             head=self.seams.head,
             fillers=self.fillers,
             longest=None if self.batches.lengths is None else int(self.batches.lengths.max()),
+            first_position=self.first_position,
         )
 
     @cached_property
     def seams(self) -> Seams:
         return Seams(self.accelerator.unwrap_model(self.model))
+
+    @cached_property
+    def first_position(self) -> int | None:
+        """RoBERTa and its kin number positions from their padding index, skipping padding tokens."""
+        for name, module in self.seams.model.named_modules():
+            if name.endswith("embeddings.position_embeddings"):
+                padding = getattr(module, "padding_idx", None)
+                return None if padding is None else int(padding)
+        return None
 
     @cached_property
     def num_classes(self) -> int:
@@ -167,8 +201,10 @@ class MixupTrainer(RecordsDynamics, Trainer):
 class Forward:
     """Runs the network on the rows of a micro-batch, mixed at a depth or as they are."""
 
-    def __init__(self, model: nn.Module, seams: Seams, inputs: dict[str, Any]) -> None:
-        self.model, self.seams, self.inputs = model, seams, inputs
+    def __init__(
+        self, model: nn.Module, seams: Seams, inputs: dict[str, Any], *, is_compiled: bool = False
+    ) -> None:
+        self.model, self.seams, self.inputs, self.is_compiled = model, seams, inputs, is_compiled
         self.layer_cut: Cut | None = None
 
     def __call__(self, mix: Mix | None = None, inputs: Mapping[str, Any] | None = None) -> Tensor:
@@ -177,6 +213,8 @@ class Forward:
             raise RuntimeError("a step that mixes at a layer runs the network once")
         if mix is None:
             return self.model(**batch).logits  # type: ignore[no-any-return]
+        if self.is_compiled:  # a compiled graph does not see hooks: features would stay unmixed in silence
+            raise UserError("rows cannot be mixed in a compiled network", remedy="leave torch_compile out")
         if isinstance(self.model, nn.DataParallel):
             raise UserError("mixing needs whole batches", remedy="start one process per GPU with torchrun")
         cut = self.seams.cut(mix.depth, mix, batch)

@@ -15,7 +15,6 @@ from typing import ClassVar
 from calmix.mixing.losses import cross_entropy, entropy
 from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses, Step
-from calmix.mixing.targets import one_hot, smoothed
 
 
 @dataclass(frozen=True)
@@ -28,5 +27,5 @@ class EntropyRegularised(Method):
 
     def losses(self, step: Step) -> RowLosses:
         logits = step.forward()
-        targets = smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+        targets = self.targets(step)
         return RowLosses(cross_entropy(logits, targets) - self.beta * entropy(logits), logits)

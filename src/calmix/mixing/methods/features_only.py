@@ -18,10 +18,8 @@ import torch
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import RowLosses, Step
+from calmix.mixing.step import EMBEDDINGS, RowLosses, Step
 from calmix.mixing.targets import one_hot, smoothed
-
-EMBEDDINGS = 0
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from typing import ClassVar
 from calmix.mixing.losses import focal_loss
 from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses, Step
-from calmix.mixing.targets import one_hot, smoothed
 from calmix.user_error import UserError
 
 
@@ -35,5 +34,5 @@ class Focal(Method):
 
     def losses(self, step: Step) -> RowLosses:
         logits = step.forward()
-        targets = smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+        targets = self.targets(step)
         return RowLosses(focal_loss(logits, targets, self.gamma), logits)

@@ -19,9 +19,7 @@ from typing import ClassVar
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import RowLosses, Step
-
-EMBEDDINGS = 0
+from calmix.mixing.step import EMBEDDINGS, RowLosses, Step
 
 
 @dataclass(frozen=True)

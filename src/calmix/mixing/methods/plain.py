@@ -17,7 +17,6 @@ from typing import ClassVar
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses, Step
-from calmix.mixing.targets import one_hot, smoothed
 
 
 @dataclass(frozen=True)
@@ -30,5 +29,5 @@ class Plain(Method):
         logits = step.forward()
         if self.label_smoothing == 0:
             return RowLosses(cross_entropy(logits, step.labels), logits)
-        targets = smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+        targets = self.targets(step)
         return RowLosses(cross_entropy(logits, targets), logits)

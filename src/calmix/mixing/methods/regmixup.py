@@ -18,11 +18,8 @@ from torch import Tensor
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import Mix, RowLosses, Step
-from calmix.mixing.targets import one_hot, smoothed
+from calmix.mixing.step import EMBEDDINGS, Mix, RowLosses, Step
 from calmix.user_error import UserError
-
-EMBEDDINGS = 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class RegMixup(RandomPairs):
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         original, mixed = self._logits(step, partner, ratio)
-        targets = smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+        targets = self.targets(step)
         mixed_loss = cross_entropy(mixed, self.mixed_targets(step, partner, ratio))
         return RowLosses(cross_entropy(original, targets) + self.eta * mixed_loss, original)
 

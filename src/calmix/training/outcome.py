@@ -1,0 +1,167 @@
+"""What training leaves: predictions, temperature, metrics, dynamics and the folded checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import Trainer, TrainingArguments
+
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.temperature import TemperatureScaling
+from calmix.data.rows import Rows
+from calmix.dynamics.dynamics_file import write_dynamics
+from calmix.models.folding import fold_temperature, merged
+from calmix.run import Run, write_json
+from calmix.training.configuration import TrainConfig
+from calmix.training.prediction import as_predictions, predict_logits
+from calmix.training.prepared import Prepared
+from calmix.training.progress import quiet
+from calmix.training.selection import SELECTION_METRIC
+from calmix.training.trainer import MixupTrainer
+
+
+def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float) -> None:
+    """Predictions, temperature, metrics, dynamics and the folded checkpoint."""
+    splits = prepared.splits
+    named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
+    # Without mixed precision: the saved model will be asked without it too.
+    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
+    predictor = in_full_precision(model, trainer)
+    predictions = {
+        name: as_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
+        for name, rows in named.items()
+    }
+    recorder = trainer.merged_recorder()
+    losses = trainer.merged_losses().means()
+    if not trainer.is_world_process_zero():
+        return
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        validation = predictions["validation"]
+        scaling = TemperatureScaling().fit(validation.values, validation.labels)
+    for name, split in predictions.items():
+        write_predictions(run.predictions_file(name), split)
+    if recorder is not None and recorder.dynamics().seen.any():
+        write_dynamics(run.dynamics_file, recorder.dynamics())
+    save_model(run, model, predictor, prepared, scaling.temperature_, validation)
+    write_json(
+        run.calibration_file,
+        {
+            "method": "temperature",
+            "temperature": scaling.temperature_,
+            "fitted_on": "validation",
+            "n": len(validation),
+            "nll_before": scaling.nll_before_,
+            "nll_after": scaling.nll_after_,
+            "at_bound": scaling.at_bound_,
+            "warnings": [str(warning.message) for warning in said],
+            "folded": True,
+        },
+    )
+    metrics = {
+        "method": config.method,
+        "model": config.model,
+        "seed": config.seed,
+        "temperature": scaling.temperature_,
+        "seconds": round(time.monotonic() - started, 3),
+        "device": str(trainer.args.device),
+        "ece_bins": config.bins,
+        "ece_edges": config.edges,
+        "task": splits.train.task,
+        "label_names": list(splits.train.label_names),
+        "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
+        "splits": measure(predictions, scaling.temperature_, config),
+        "history": history(trainer, losses),
+        "data_checks": [
+            {"severity": f.severity, "split": f.split, "message": f.message, "count": f.count}
+            for f in prepared.findings
+        ],
+    }
+    write_json(run.metrics_file, metrics)
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+
+
+def measure(
+    predictions: dict[str, Predictions], temperature: float, config: TrainConfig
+) -> dict[str, dict[str, Any]]:
+    """Every split before and after temperature scaling. Validation after it is in-sample, and marked so."""
+    splits: dict[str, dict[str, Any]] = {}
+    for name, split in predictions.items():
+        settings: dict[str, Any] = {"bins": config.bins, "edges": config.edges}
+        calibrated = evaluate(split.with_temperature(temperature), **settings)
+        if name == "validation":
+            calibrated["in_sample"] = True
+        splits[name] = {"uncalibrated": evaluate(split, **settings), "calibrated": calibrated}
+    return splits
+
+
+def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, Any]]:
+    """What every epoch found, and which one was kept."""
+    best = trainer.state.best_global_step
+    return [
+        {
+            "epoch": round(entry["epoch"]),
+            "train_loss": losses.get(round(entry["epoch"]) - 1),
+            "accuracy": entry["eval_accuracy"],
+            "validation_nll": entry["eval_nll"],
+            "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
+            "temperature": entry["eval_temperature"],
+            "chosen": entry["step"] == best,
+        }
+        for entry in trainer.state.log_history
+        if f"eval_{SELECTION_METRIC}" in entry
+    ]
+
+
+def in_full_precision(model: nn.Module, trainer: MixupTrainer) -> Trainer:
+    """A trainer that only predicts."""
+    predictor = Trainer(
+        model=model,
+        args=TrainingArguments(
+            output_dir=trainer.args.output_dir,
+            per_device_eval_batch_size=trainer.args.per_device_eval_batch_size,
+            use_cpu=trainer.args.use_cpu,
+            dataloader_pin_memory=trainer.args.dataloader_pin_memory,
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        data_collator=trainer.data_collator,
+    )
+    quiet(predictor)
+    return predictor
+
+
+def save_model(
+    run: Run,
+    model: nn.Module,
+    predictor: Trainer,
+    prepared: Prepared,
+    temperature: float,
+    validation: Predictions,
+) -> None:
+    """A standard checkpoint whose plain softmax is calibrated, proven on a few rows before it is kept."""
+    fold_temperature(model, temperature)
+    encoded = prepared.encoded["validation"]
+    few = np.arange(min(len(encoded), 32))
+    batch = predictor.data_collator([encoded[int(position)] for position in few])
+    batch.pop("labels")
+    model.eval()
+    with torch.no_grad():
+        logits = model(**{name: tensor.to(predictor.args.device) for name, tensor in batch.items()}).logits
+    folded = Predictions.from_logits(logits.float().cpu().numpy(), validation.labels[few])
+    expected = validation.select(few).with_temperature(temperature)
+    error = float(np.abs(folded.probabilities() - expected.probabilities()).max())
+    if error > 1e-4:
+        raise RuntimeError(f"folding the temperature changed probabilities by {error:.2g}")
+    model.save_pretrained(run.model)  # type: ignore[operator]
+    # Whoever loads the checkpoint cuts texts as training did.
+    prepared.tokenizer.model_max_length = prepared.max_length
+    prepared.tokenizer.save_pretrained(run.model)

@@ -1,0 +1,24 @@
+"""What training needs, read and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from calmix.data.checks import Finding
+from calmix.data.encoding import EncodedRows
+from calmix.data.splits import Splits
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that training needs, read and checked."""
+
+    splits: Splits
+    encoded: dict[str, EncodedRows]
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    findings: list[Finding]
+    max_length: int
+    """Tokens that a text is cut to."""
