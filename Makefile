@@ -56,7 +56,8 @@ bench: $(VENV)/.development
 
 # Render every committed comparison again from its stored runs; nothing is trained.
 results: $(VENV)/.demo
-	@for runs in results/*/runs.parquet; do $(BIN)/calmix compare --from "$$(dirname "$$runs")"; done
+	@for runs in results/*/runs.parquet; do \
+	  [ -e "$$runs" ] && { $(BIN)/calmix compare --from "$$(dirname "$$runs")" || exit 1; }; done
 
 clean:
 	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache

@@ -35,9 +35,20 @@ from calmix.calibration.risk_coverage import (
 from calmix.calibration.scores import brier_score, brier_split, negative_log_likelihood
 from calmix.calibration.smooth import smooth_calibration_error
 
-PROMISED = (
-    "n accuracy nll brier ece ece_ci ece_noise_floor ece_noise_floor_p95 adaptive_ece classwise_ece oe mce aurc augrc"
-).split()
+PROMISED = {
+    *(
+        "n",
+        "accuracy",
+        "nll",
+        "brier",
+        "ece",
+        "ece_ci",
+        "ece_noise_floor",
+        "ece_noise_floor_p95",
+        "adaptive_ece",
+    ),
+    *("classwise_ece", "oe", "mce", "aurc", "augrc"),
+}
 
 
 def made(rows, classes, seed=0, sharpness=1.3) -> Predictions:
@@ -107,7 +118,7 @@ def test_every_value_is_that_of_its_own_function(kind, classes, bins, edges):
     for name in set(expected) - {"n", "mean_confidence", "ks_p_value"}:
         low, high = found[f"{name}_ci"]
         assert low <= high, name
-    assert set(PROMISED) <= set(found)
+    assert set(found) >= PROMISED
     json.dumps(found, allow_nan=False)
     assert all(type(value) in (int, float, list, str) for value in found.values())
 
@@ -186,7 +197,7 @@ def test_intervals_of_averages_are_those_of_a_mean(rows):
 
 
 def test_two_classes_have_one_error_whether_seen_from_one_or_from_both():
-    """p_0 = 1 - p_1: the classwise error is the positive one, and the noise of the classes is the same noise."""
+    """p_0 = 1 - p_1: the classwise error is the positive one, and both classes share their noise."""
     predictions = made(2000, 2)
     both, one = evaluate(predictions, kind="classwise"), evaluate(predictions, kind="positive")
     assert both["ece"] == pytest.approx(one["ece"], abs=1e-9)

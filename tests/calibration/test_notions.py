@@ -6,9 +6,11 @@ import inspect
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calmix.calibration.errors import classwise_calibration_error, expected_calibration_error
-from calmix.calibration.notions import calibration_error, confidence_and_outcome
+from calmix.calibration.notions import calibration_error, confidence_and_outcome, top_label
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.scores import brier_score, negative_log_likelihood
 
@@ -58,6 +60,19 @@ def test_the_positive_class_needs_two_classes():
         confidence_and_outcome(predictions, "positive")
     with pytest.raises(ValueError, match="kind"):
         confidence_and_outcome(predictions, "classwise")
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=20), st.integers(0, 2)
+)
+def test_ties_go_to_the_lowest_class_whatever_the_path(rows, label):
+    values = np.array(rows, dtype=np.float64) + 0.5
+    values /= values.sum(axis=1, keepdims=True)
+    labels = np.full(len(values), label)
+    expected = values.argmax(axis=1) == labels
+    assert np.array_equal(top_label(values, labels)[1], expected)
+    wide = np.hstack([values, np.zeros((len(values), 100))])
+    assert np.array_equal(top_label(wide, labels)[1], expected)
 
 
 def test_entries_a_rounding_above_one_are_confidences_of_one():

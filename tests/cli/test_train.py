@@ -274,7 +274,8 @@ def test_mixed_precision_leaves_a_model_that_is_right_in_full_precision(calmix, 
     code, _, err = calmix(
         "train", "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
         "--test", reviews / "test.csv", "--model", encoders("bert"), "--output", tmp_path / "run",
-        "--config", file, "--device", "cpu", "--learning-rate", "2e-3", "--epochs", 4, "--method", "cls-mixup",
+        "--config", file, "--device", "cpu", "--learning-rate", "2e-3", "--epochs", 4,
+        "--method", "cls-mixup",
     )  # fmt: skip
     assert code == 0, err
     code, _, err = calmix(

@@ -26,6 +26,10 @@ from calmix.calibration.sampling_noise import bin_scale
 from calmix.calibration.smooth import FINE_GRID, SmoothError, gather, smooth_error_of_points
 from calmix.calibration.statistics import ErrorStatistic
 
+NOTION_ERRORS = ("ece", "mce", "rmsce", "adaptive_ece", "debiased_rmsce", "oe", "smooth_ece", "ks")
+# Metrics of equal-mass bins, and the norm of the gaps that each is. (The debiased value and the plug-in are
+# estimates of one truth; an interval is freed of the plug-in's bias anyway.)
+EQUAL_MASS = {"adaptive_ece": "ece", "debiased_rmsce": "rmsce"}
 # Places at which the running sum of residuals is looked at when its noise is drawn.
 RUNNING_CELLS = 256
 
@@ -136,31 +140,27 @@ class BinaryView:
         }
 
     def statistics(self) -> dict[str, ErrorStatistic]:
-        values = self.values()
-        found = {
-            name: self._binned(values[name], name, self.width_sums, self._width_bin)
-            for name in ("ece", "mce", "rmsce", "oe")
-        }
-        found["adaptive_ece"] = self._binned(values["adaptive_ece"], "ece", self.mass_sums, self._mass_bin)
-        # The debiased value and the plug-in estimate one truth; the plug-in's interval is freed of bias
-        # anyway.
-        found["debiased_rmsce"] = self._binned(
-            root_mean_square_error(self.mass_sums), "rmsce", self.mass_sums, self._mass_bin
-        )
-        found["smooth_ece"] = self._smoothed()
-        found["ks"] = self._running(values["ks"])
-        return found
+        return {name: self.statistic(name) for name in NOTION_ERRORS}
 
-    def _binned(
-        self, value: float, norm: str, sums: BinSums, assign: Callable[[Floats], Integers]
-    ) -> ErrorStatistic:
+    def statistic(self, name: str) -> ErrorStatistic:
+        """One of the errors, with its noise."""
+        if name == "smooth_ece":
+            return self._smoothed()
+        if name == "ks":
+            return self._running()
+        if name in EQUAL_MASS:
+            return self._binned(EQUAL_MASS[name], self.mass_sums, self._mass_bin)
+        return self._binned(name, self.width_sums, self._width_bin)
+
+    def _binned(self, norm: str, sums: BinSums, assign: Callable[[Floats], Integers]) -> ErrorStatistic:
         cells = Cells.of_bins(sums)
         filled = sums.weight > 0
+        functional = FUNCTIONALS[norm](cells)
         return ErrorStatistic(
-            value=value,
+            value=float(functional(cells.field)),
             gaps=cells.field,
             cell_scale=cells.scale,
-            functional=FUNCTIONALS[norm](cells),
+            functional=functional,
             grouped=lambda: self._grouped(assign, len(sums.weight))[:, filled],
             group_rows=self.group_rows,
             least_visible=LEAST_VISIBLE.get(norm),
@@ -194,7 +194,7 @@ class BinaryView:
             spread_out=lambda noise: noise @ kernel / density.sum(),
         )
 
-    def _running(self, value: float) -> ErrorStatistic:
+    def _running(self) -> ErrorStatistic:
         """The running sum of residuals over the ranks."""
         borders = self.equal_mass_borders(RUNNING_CELLS)
 
@@ -203,7 +203,7 @@ class BinaryView:
 
         sums = self._sums(assign, len(borders) + 1)
         return ErrorStatistic(
-            value=value,
+            value=self.kolmogorov.error,
             gaps=np.cumsum(sums.residual) / sums.total,
             cell_scale=bin_scale(sums, fine=True),
             functional=lambda x: np.abs(x).max(axis=-1),

@@ -7,8 +7,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.binning import Edges
+from calmix.calibration.binary_view import NOTION_ERRORS, BinaryView
+from calmix.calibration.binning import Edges, check_bins
+from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.evaluation import Evaluation, Measured
+from calmix.calibration.input_checks import check_confidence, check_correct
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.calibration.statistics import difference_limits
 
@@ -94,6 +97,36 @@ def paired_differences(
         evaluation.update(predictions)
         measured.append(evaluation.measure(seed))
     return measured_differences(measured[0], measured[1], seed=seed)
+
+
+def calibration_error_difference(
+    first: tuple[npt.ArrayLike, npt.ArrayLike],
+    second: tuple[npt.ArrayLike, npt.ArrayLike],
+    metric: str = "ece",
+    *,
+    bins: int = 15,
+    edges: Edges = "right",
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Limits of one calibration error of (confidence, correct) minus that of another pair on the same rows.
+
+    >>> correct = [1] * 60 + [0] * 40
+    >>> low, high = calibration_error_difference(([0.9] * 100, correct), ([0.6] * 100, correct))
+    >>> low < 0.3 < high
+    True
+    """
+    check_bins(bins, edges)
+    if metric not in NOTION_ERRORS:
+        raise ValueError(f"metric must be one of {', '.join(NOTION_ERRORS)}, not {metric!r}")
+    found = []
+    for confidence, correct in (first, second):
+        sure = check_confidence(confidence)
+        sample = ConfidenceSample.pack(sure, check_correct(correct, rows=len(sure)))
+        found.append(BinaryView(sample, bins=bins, edges=edges))
+    if len(found[0].sample) != len(found[1].sample):
+        raise DifferentRows(f"{len(found[0].sample)} and {len(found[1].sample)} rows")
+    return difference_limits(found[0].statistic(metric), found[1].statistic(metric), seed, level)
 
 
 def measured_differences(first: Measured, second: Measured, *, seed: int) -> dict[str, dict[str, Any]]:

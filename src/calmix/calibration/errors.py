@@ -15,15 +15,11 @@ All plug-in errors are biased upwards in small samples; see `noise_floor` and `i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.binning import BinSums, Edges, equal_mass_sums, equal_width_sums
 from calmix.calibration.class_bins import class_sums
-
-Metric = Callable[[BinSums], float]
 
 
 def expected_error(sums: BinSums) -> float:

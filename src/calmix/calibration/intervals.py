@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from calmix.calibration.binary_view import EQUAL_MASS
 from calmix.calibration.binning import (
     BLOCK_ROWS,
     Edges,
@@ -23,8 +24,6 @@ from calmix.calibration.input_checks import Floats, check_confidence, check_corr
 from calmix.calibration.inversion import ErrorInterval
 
 BinnedMetric = Literal["ece", "mce", "rmsce", "oe", "adaptive_ece", "debiased_rmsce"]
-# Metrics of equal-mass bins, and the norm of the gaps that each is.
-EQUAL_MASS: dict[str, str] = {"adaptive_ece": "ece", "debiased_rmsce": "rmsce"}
 
 
 def calibration_error_interval(
@@ -48,6 +47,8 @@ def calibration_error_interval(
     >>> calibration_error_interval(confidence, correct).low
     0.0
     """
+    if metric not in get_args(BinnedMetric):
+        raise ValueError(f"metric must be one of {', '.join(get_args(BinnedMetric))}, not {metric!r}")
     if metric in EQUAL_MASS:
         sums = equal_mass_sums(confidence, correct, bins=bins, weights=weights)
     else:

@@ -20,6 +20,7 @@ from calmix.calibration.scores import as_predictions
 
 # Rows taken at a time: their scores stay in the processor's cache between the passes over them.
 BLOCK_VALUES = 1 << 16
+FEW_CLASSES = 64
 
 
 def calibration_error(
@@ -62,8 +63,7 @@ def confidence_and_outcome(predictions: Predictions, kind: Notion) -> tuple[Floa
     """The confidence that a notion speaks of, and whether it came true, row by row."""
     if kind == "top_label":
         if predictions.kind == "probabilities":
-            confidence, predicted = top_label(predictions.values)
-            return confidence, predicted == predictions.labels
+            return top_label(predictions.values, predictions.labels)
         return predictions.confidence(), predictions.correct()
     if kind == "positive":
         if predictions.classes != 2:
@@ -72,8 +72,24 @@ def confidence_and_outcome(predictions: Predictions, kind: Notion) -> tuple[Floa
     raise ValueError(f"kind must be 'top_label' or 'positive' here, not {kind!r}")
 
 
-def top_label(probabilities: npt.NDArray[np.floating[Any]]) -> tuple[Floats, Integers]:
-    """The largest probability of every row as float64, and its class (the lowest on ties)."""
-    predicted = probabilities.argmax(axis=1)
-    confidence = probabilities[np.arange(len(predicted)), predicted].astype(np.float64)
-    return np.minimum(confidence, 1.0), predicted
+def top_label(
+    probabilities: npt.NDArray[np.floating[Any]], labels: Integers
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The largest probability of every row, and whether it is the label's (on ties the lowest class has it).
+
+    >>> confidence, correct = top_label(np.array([[0.25, 0.75], [0.5, 0.5]]), np.array([1, 1]))
+    >>> confidence.tolist(), correct.tolist()
+    ([0.75, 0.5], [True, False])
+    """
+    rows = np.arange(len(labels))
+    if probabilities.shape[1] > FEW_CLASSES:
+        largest, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    else:
+        # Along short rows numpy's argmax is slow; the maximum over columns is not. The label is predicted if
+        # it has the largest probability, except where a lower class has it too.
+        columns = np.ascontiguousarray(probabilities.T)
+        largest = columns.max(axis=0)
+        correct = probabilities[rows, labels] == largest
+        if np.count_nonzero(columns == largest) > len(labels):
+            correct = probabilities.argmax(axis=1) == labels
+    return np.asarray(np.minimum(largest, 1.0), dtype=np.float64), correct

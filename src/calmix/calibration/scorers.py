@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.binning import Edges, check_bins, equal_mass_sums, equal_width_sums
+from calmix.calibration.binning import BinSums, Edges, check_bins, equal_mass_sums, equal_width_sums
 from calmix.calibration.errors import (
-    Metric,
     classwise_calibration_error,
     expected_error,
     maximum_error,
@@ -35,7 +34,7 @@ from calmix.calibration.smooth import smooth_calibration_error
 Measure = Callable[[Predictions, int, Edges, Floats | None], float]
 
 
-def _equal_width(metric: Metric) -> Measure:
+def _equal_width(metric: Callable[[BinSums], float]) -> Measure:
     def measure(predictions: Predictions, bins: int, edges: Edges, weights: Floats | None) -> float:
         confidence, correct = predictions.confidence(), predictions.correct()
         return metric(equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights))

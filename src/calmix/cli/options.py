@@ -40,6 +40,13 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UserError(f"{name!r} must be a table of names and values", file=file)
+    several = {
+        str(parameter.name) for parameter in context.command.params if getattr(parameter, "multiple", False)
+    }
+    values = {
+        key: [value] if key in several and not isinstance(value, list) else value
+        for key, value in values.items()
+    }
     context.meta[EXTRAS] = tables
     context.default_map = {**(context.default_map or {}), **values}
     return file

@@ -8,6 +8,8 @@
     dynamics_file       `dynamics.parquet` and `datamap.parquet`
     importers           read any of these, cartography's jsonl folder and aum's csv
     cleanlab_export     the issues found, in cleanlab's columns
+    map_summary         a data map in a few numbers
+    suspects            the rows whose label is probably wrong
 
 Arrays only: no torch, no transformers.
 """
