@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tiny import build_encoder, sentences
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["CALMIX_CACHE"] = tempfile.mkdtemp(prefix="calmix-")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 

@@ -7,6 +7,8 @@ RUN/config.yaml            the effective configuration
     predictions/<split>.parquet   row id, label, logits (uncalibrated)
     metrics.json           every split, uncalibrated and calibrated; written last: it marks a finished run
     report.html
+    guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
+    stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
     checkpoints/           only while the run is under way; `--resume` reads it
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +59,21 @@ def write_json(path: Path, content: Any) -> None:
 def write_yaml(path: Path, content: Any) -> None:
     with replacing(path) as fresh:
         fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time; the system lets go of the lock when its holder dies.
+
+    The processes of one run that is spread over several do their work together, and lock nothing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        if sys.platform != "win32" and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True)
@@ -109,6 +127,14 @@ class Run:
         return self.path / "report.html"
 
     @property
+    def guidance_file(self) -> Path:
+        return self.path / "guidance.json"
+
+    @property
+    def plain_stage(self) -> Path:
+        return self.path / "stages" / "plain"
+
+    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
@@ -121,6 +147,9 @@ class Run:
 
     def metrics(self) -> dict[str, Any]:
         return dict(json.loads(self.metrics_file.read_text(encoding="utf-8")))
+
+    def guidance(self) -> dict[str, Any]:
+        return dict(json.loads(self.guidance_file.read_text(encoding="utf-8")))
 
     def calibration(self) -> dict[str, Any]:
         return dict(json.loads(self.calibration_file.read_text(encoding="utf-8")))

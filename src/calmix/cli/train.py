@@ -35,6 +35,9 @@ def train(
     learning_rate: options.LearningRate = 2e-5,
     max_length: options.MaxLength = 256,
     train_rows: options.TrainRows = None,
+    train_region: options.TrainRegion = "all",
+    aum_filter: options.AumFilter = False,
+    aum_percentile: options.AumPercentile = 0.8,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
     seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,
@@ -42,6 +45,10 @@ def train(
     threads: options.Threads = None,
     output: Annotated[
         str | None, typer.Option(help="The run directory to make.", rich_help_panel=OUTPUT)
+    ] = None,
+    plain_run: Annotated[
+        str | None,
+        typer.Option(help="The plain run a guided method starts from.", rich_help_panel=TRAINING),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was cut off.", rich_help_panel=OUTPUT)
@@ -55,24 +62,31 @@ def train(
 ) -> None:
     """Train a classifier and calibrate it.
 
+    A guided method (aum-saliency, tdmixup, informed-mixup) trains a plain run first, which it shares with
+    all that follow: it is kept in CALMIX_CACHE, by default ~/.cache/calmix.
+
     Example: calmix train --train reviews.csv --test test.csv --test books=books.csv --output run
     """
-    run_training(training_values(context, without={"resume"}), resume=resume, as_json=as_json)
+    values = training_values(context, without={"resume", "plain_run"})
+    run_training(values, resume=resume, plain_run=plain_run, as_json=as_json)
 
 
-def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> None:
+def run_training(
+    options: dict[str, Any], *, resume: bool, plain_run: str | None = None, as_json: bool
+) -> None:
     if not options["output"]:
         raise UserError("no output directory", remedy="give --output DIRECTORY")
     options = _with_saved_config(options) if resume and not options["train"] else options
     if not options["train"]:
         raise UserError("no training data", remedy="give --train FILE")
 
+    from calmix.experiments.staged import train_staged
     from calmix.report.model_card import write_model_card
     from calmix.report.run_report import write_run_report
     from calmix.training.configuration import TrainConfig
-    from calmix.training.recipe import train as train_run
 
-    run = train_run(TrainConfig.from_dict(options), resume=resume)
+    plain = Run.open(plain_run) if plain_run else None
+    run = train_staged(TrainConfig.from_dict(options), plain_run=plain, resume=resume)
     if not _is_first_process():
         return
     write_model_card(run)

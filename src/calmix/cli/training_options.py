@@ -51,6 +51,19 @@ TrainRows = Annotated[
     int | None,
     typer.Option(help="Train on a sample of this many rows, drawn by the seed.", rich_help_panel=DATA),
 ]
+TrainRegion = Annotated[
+    str,
+    typer.Option(
+        help="Train on 'easy', 'ambiguous', 'hard' or 'easy+ambiguous' rows of a plain run's data map.",
+        rich_help_panel=DATA,
+    ),
+]
+AumFilter = Annotated[
+    bool, typer.Option(help="Leave out rows of the region with doubtful labels.", rich_help_panel=DATA)
+]
+AumPercentile = Annotated[
+    float, typer.Option(help="Share of wrong labels a row must outrank to be kept.", rich_help_panel=DATA)
+]
 FreezeEmbeddings = Annotated[
     bool, typer.Option(help="Do not train the word embeddings: faster.", rich_help_panel=TRAINING)
 ]

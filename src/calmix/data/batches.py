@@ -1,8 +1,7 @@
-"""Which rows go into which batch: the order of an epoch, and the keys that rows carry through a batch.
+"""The sampler of training batches, and the keys that rows carry through a batch.
 
-The order is a pure function of (seed, epoch). It does not depend on the number of processes or of
-accumulation steps: process r of w takes batches r, r + w, r + 2w, ..., which is what one process with w
-accumulation steps takes in one step.
+The batches do not depend on the number of processes or of accumulation steps: process r of w takes batches
+r, r + w, r + 2w, ..., which is what one process with w accumulation steps takes in one step.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calmix.randomness import stream
-
-BUCKET_BATCHES = 50
-"""Rows are sorted by length inside windows of this many batches: near-uniform lengths, still random."""
+from calmix.data.epoch_order import epoch_batches
+from calmix.data.grouped_batches import RowGroups, grouped_epoch_batches
 
 
 class RowKey(NamedTuple):
@@ -27,46 +24,13 @@ class RowKey(NamedTuple):
     batch: int
     is_padding: bool = False
     """A repeated row that only fills up the last batches of several processes: trained with weight 0."""
+    group: int = 0
+    """The group of rows that it stands for, where a method tells groups apart."""
 
 
 class RowDataset(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, position: int, /) -> dict[str, Any]: ...
-
-
-def epoch_batches(
-    rows: int,
-    batch_size: int,
-    *,
-    seed: int,
-    epoch: int,
-    lengths: NDArray[np.int64] | None = None,
-    drop_last: bool = False,
-) -> list[NDArray[np.int64]]:
-    """Every row once, in batches of rows of similar length, in random order; a short batch comes last.
-
-    >>> batches = epoch_batches(5, 2, seed=0, epoch=0)
-    >>> [len(batch) for batch in batches], sorted(int(i) for batch in batches for i in batch)
-    ([2, 2, 1], [0, 1, 2, 3, 4])
-    """
-    generator = stream(seed, "order", epoch)
-    order = generator.permutation(rows)
-    if drop_last:
-        # Before sorting: the shortest rows would stand last in every epoch, and never be trained on.
-        rows -= rows % batch_size
-        order = order[:rows]
-    if lengths is not None:
-        window = BUCKET_BATCHES * batch_size
-        order = np.concatenate(
-            [
-                part[np.argsort(-lengths[part], kind="stable")]
-                for part in (order[start : start + window] for start in range(0, rows, window))
-            ]
-        )
-    batches = [order[start : start + batch_size] for start in range(0, rows, batch_size)]
-    whole = rows // batch_size
-    shuffled = [batches[i] for i in generator.permutation(whole)]
-    return shuffled + batches[whole:]
 
 
 @dataclass
@@ -83,6 +47,8 @@ class EpochBatchSampler:
     lengths: NDArray[np.int64] | None = None
     processes: int = 1
     drop_last: bool = False
+    groups: RowGroups | None = None
+    """Groups of rows that stand side by side in every batch; `rows` is then those of an epoch."""
     epoch: int = field(default=0, init=False)
 
     def set_epoch(self, epoch: int) -> None:
@@ -96,21 +62,24 @@ class EpochBatchSampler:
         return batches
 
     def __iter__(self) -> Iterator[list[RowKey]]:
-        batches = epoch_batches(
-            self.rows,
-            self.batch_size,
-            seed=self.seed,
-            epoch=self.epoch,
-            lengths=self.lengths,
-            drop_last=self.drop_last,
-        )
-        filler = int(batches[0][0])
+        batches = self._batches()
+        filler = batches[0][0]
         for number in range(len(self)):
-            positions = batches[number] if number < len(batches) else ()
-            keys = [RowKey(int(position), number) for position in positions]
+            rows = batches[number] if number < len(batches) else []
+            keys = [RowKey(position, number, group=group) for position, group in rows]
             if self.processes > 1:
-                keys += [RowKey(filler, number, is_padding=True)] * (self.batch_size - len(keys))
+                padding = RowKey(filler[0], number, is_padding=True, group=filler[1])
+                keys += [padding] * (self.batch_size - len(keys))
             yield keys
+
+    def _batches(self) -> list[list[tuple[int, int]]]:
+        """Positions and groups of the rows of every batch."""
+        drawn: dict[str, Any] = {"seed": self.seed, "epoch": self.epoch, "lengths": self.lengths}
+        if self.groups is None:
+            plain = epoch_batches(self.rows, self.batch_size, drop_last=self.drop_last, **drawn)
+            return [[(position, 0) for position in batch.tolist()] for batch in plain]
+        grouped = grouped_epoch_batches(self.groups, self.batch_size, **drawn)
+        return [list(zip(b.positions.tolist(), b.groups.tolist(), strict=True)) for b in grouped]
 
 
 @dataclass(frozen=True)
@@ -137,6 +106,8 @@ class BatchKeys:
     number: int
     real: int
     """The first `real` rows count; what follows is padding."""
+    groups: NDArray[np.int64]
+    """The number of the group that each row stands for."""
 
     NAME: ClassVar[str] = "row_keys"
     """Under this name the keys travel in a batch."""
@@ -160,6 +131,7 @@ class KeyedCollator:
             positions=np.array([key.position for key in keys], dtype=np.int64),
             number=keys[0].batch,
             real=sum(not key.is_padding for key in keys),
+            groups=np.array([key.group for key in keys], dtype=np.int64),
         )
         return {**self.collator(features), BatchKeys.NAME: batch_keys}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from calmix.dynamics.regions import Regions, partition_regions, top_fraction_regions
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +94,34 @@ class DataMap:
         from calmix.dynamics.importers import read_dynamics
 
         return read_dynamics(source).datamap
+
+    @classmethod
+    def unknown(cls, rows: int) -> DataMap:
+        """A map that knows nothing about its rows."""
+        nothing, none = np.full(rows, np.nan), np.zeros(rows, dtype=np.int64)
+        return cls(np.arange(rows), none - 1, nothing, nothing, nothing, nothing, nothing, none)
+
+    def select(self, positions: npt.NDArray[np.int64]) -> DataMap:
+        """Some of the rows, in the order asked for."""
+        changed = {
+            field.name: getattr(self, field.name)[positions]
+            for field in fields(self)
+            if isinstance(getattr(self, field.name), np.ndarray)
+        }
+        return replace(self, **changed)
+
+    def of_rows(self, row_ids: npt.ArrayLike) -> DataMap:
+        """The map of these rows, in their order; a `UserError` if one of them is not on it."""
+        place = {str(row_id): position for position, row_id in enumerate(self.row_ids.tolist())}
+        wanted = [str(row_id) for row_id in np.asarray(row_ids).tolist()]
+        missing = [row_id for row_id in wanted if row_id not in place]
+        if missing:
+            raise UserError(
+                f"{len(missing)} of {len(wanted)} training rows are not on the data map, "
+                f"for example {missing[0]!r}",
+                remedy="give the map of a plain run on the same rows",
+            )
+        return self.select(np.array([place[row_id] for row_id in wanted], dtype=np.int64))
 
     def regions(self, *, fraction: float = 1 / 3, stratify: bool = False, disjoint: bool = False) -> Regions:
         """Cartography's sets, which may overlap: `regions.top_fraction_regions`."""

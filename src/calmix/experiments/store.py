@@ -4,6 +4,7 @@ DIR/<fingerprint>/               a run, finished or to be continued
     <fingerprint>.log            what its training said
     <fingerprint>.failure.json   why it failed, until it is tried again
     <fingerprint>.lock           held while somebody works on it
+    threshold_passes/            what the filters of doubtful labels have trained
 """
 
 from __future__ import annotations
@@ -11,16 +12,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from calmix.experiments.fingerprint import Fingerprints
-from calmix.experiments.grid import PLAIN
-from calmix.run import Run, write_json, write_yaml
+from calmix.run import Run, locked, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
@@ -38,6 +36,10 @@ class RunStore:
     def is_finished(self, fingerprint: str) -> bool:
         return self.run(fingerprint).is_finished
 
+    @property
+    def passes(self) -> Path:
+        return self.path / "threshold_passes"
+
     def log_file(self, fingerprint: str) -> Path:
         return self.path / f"{fingerprint}.log"
 
@@ -53,11 +55,11 @@ class RunStore:
         run = self.run(fingerprint)
         with self.locked(fingerprint):
             if not run.is_finished:
-                from calmix.training.recipe import train
+                from calmix.experiments.staged import train_staged
 
                 config = dataclasses.replace(config, output=str(run.path))
                 make_resumable(run, config)
-                train(config, resume=True)
+                train_staged(config, store=self, resume=True)
             # Left behind by a process that was killed between its last two steps.
             shutil.rmtree(run.checkpoints, ignore_errors=True)
         return run
@@ -68,22 +70,12 @@ class RunStore:
         It is everybody's first stage and the baseline of the table: one and the same run. Its dynamics and
         predictions are there; its model may have been dropped.
         """
-        dynamics = "training" if config.dynamics == "off" else config.dynamics
-        plain = dataclasses.replace(
-            config, method=PLAIN, method_options={}, label_smoothing=0.0, dynamics=dynamics
-        )
-        return self.run_for(plain)
+        from calmix.training.guidance import plain_config
 
-    @contextmanager
-    def locked(self, fingerprint: str) -> Iterator[None]:
-        """One process at a time; the system lets go of the lock when its holder dies."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / f"{fingerprint}.lock").open("a") as file:
-            if sys.platform != "win32":
-                import fcntl
+        return self.run_for(plain_config(config))
 
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def locked(self, fingerprint: str) -> AbstractContextManager[None]:
+        return locked(self.path / f"{fingerprint}.lock")
 
     def record_failure(self, fingerprint: str, error: BaseException | str) -> dict[str, Any]:
         """Write down why a run failed; it is tried again next time."""

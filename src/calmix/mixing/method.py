@@ -10,14 +10,20 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
+from calmix.data.grouped_batches import RowGroups
+from calmix.mixing.bank import SaliencyBank
+from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.step import RowLosses, Step
 from calmix.mixing.targets import one_hot, smoothed
 from calmix.user_error import UserError
@@ -48,6 +54,31 @@ class Method(ABC):
     def targets(self, step: Step) -> Tensor:
         """What the rows themselves are asked to predict: one-hot, or smoothed."""
         return smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+
+    @property
+    def needs_map(self) -> bool:
+        """Whether a plain run must come first, for the data map of the rows."""
+        return False
+
+    @property
+    def least_epochs(self) -> int:
+        """Epochs of the plain run that the data map takes: regions need two, AUM one."""
+        return 1
+
+    @property
+    def needs_bank(self) -> bool:
+        """Whether a step wants what the network said about all rows in the epoch before."""
+        return False
+
+    def make_bank(
+        self, logits: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]
+    ) -> SaliencyBank | None:
+        """The bank of an epoch: the latest logits of all training rows, NaN where there are none."""
+        return None
+
+    def groups(self, known: KnownRows) -> RowGroups | None:
+        """The groups of rows that stand side by side in every batch, with what is known about the rows."""
+        return None
 
     @abstractmethod
     def losses(self, step: Step) -> RowLosses:

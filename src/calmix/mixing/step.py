@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.targets import mixed
 from calmix.randomness import stream
 
@@ -59,6 +62,61 @@ class Mix:
         return torch.cat([hidden, both]) if self.keep_originals else both
 
 
+@dataclass
+class Watch:
+    """Lets everything pass at a depth and keeps what it saw first: the words, not the segments."""
+
+    depth: int
+    seen: Tensor | None = None
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        if self.seen is None:
+            self.seen = hidden
+        return hidden
+
+
+@dataclass
+class Shift:
+    """Adds to what passes first at a depth: h becomes h + by."""
+
+    depth: int
+    by: Tensor
+    is_done: bool = False
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        if self.is_done:
+            return hidden
+        self.is_done = True
+        return hidden + self.by
+
+
+class Cutting(Protocol):
+    """Changes, or looks at, what passes at a depth."""
+
+    @property
+    def depth(self) -> int: ...
+    def __call__(self, hidden: Tensor, /) -> Tensor: ...
+
+
+class Network(Protocol):
+    """The network in training, on the rows of a micro-batch."""
+
+    def __call__(
+        self, cut: Cutting | Sequence[Cutting] | None = None, inputs: Mapping[str, Any] | None = None
+    ) -> Tensor:
+        """Logits [rows, classes] of the rows as they are, or cut at one or several depths."""
+        ...
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        """Without dropout, and outside of what is trained: for gradients in the inputs."""
+        ...
+
+    @property
+    def last_weight(self) -> Tensor:
+        """The weight of the last linear layer, [classes, features]."""
+        ...
+
+
 @dataclass(frozen=True)
 class Step:
     """One micro-batch in training."""
@@ -66,7 +124,7 @@ class Step:
     labels: Tensor
     """Class indices, [rows]."""
     num_classes: int
-    forward: Callable[..., Tensor]
+    forward: Network
     """`forward()`, `forward(mix)` or `forward(mix, inputs)`: logits [rows, classes]."""
     moment: Moment = Moment(0, 0, 0, 0)
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +138,10 @@ class Step:
     """Tokens of the longest training row."""
     first_position: int | None = None
     """The padding index from which a network numbers positions, where it does so."""
+    groups: NDArray[np.int64] | None = None
+    """The number of the group that each row stands for, where the method tells groups apart."""
+    bank: SaliencyBank | None = None
+    """What the network said about all rows in the epoch before, where the method asked for it."""
 
     @property
     def rows(self) -> int:
@@ -89,11 +151,30 @@ class Step:
     def real_rows(self) -> int:
         return self.rows if self.real is None else self.real
 
+    def of_group(self, number: int) -> NDArray[np.int64]:
+        """The real rows of a group, as places in the batch."""
+        assert self.groups is not None
+        return np.flatnonzero(self.groups[: self.real_rows] == number)
+
     def tensor(self, values: Any) -> Tensor:
         """Numbers as a tensor on the device of the batch; floating ones in single precision."""
         made = torch.as_tensor(values)
         # Single precision before the move: not every device has double.
         return (made.float() if made.is_floating_point() else made).to(self.labels.device)
+
+
+@dataclass(frozen=True)
+class MixedPairs:
+    """Rows that were mixed at the head, for the report: λ of `first` and 1 − λ of `second`."""
+
+    kind: str
+    first: Tensor
+    """Places in the batch."""
+    second: Tensor
+    """Places in the batch, or positions of training rows if `from_bank`."""
+    ratio: Tensor
+    targets: Tensor
+    from_bank: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,3 +185,7 @@ class RowLosses:
     """[rows]; the trainer takes the mean over all rows of the optimiser step."""
     logits: Tensor | None
     """Logits of the original rows, for the dynamics; None where only mixed rows were forwarded."""
+    pairs: tuple[MixedPairs, ...] = ()
+    """Some of them are kept for the report."""
+    tally: Mapping[str, Tensor | int] = field(default_factory=dict)
+    """Counts that are summed over an epoch, such as ties."""

@@ -1,28 +1,25 @@
 """Checkpoints that a killed run can be continued from.
 
 A checkpoint counts only once its marker stands in it. The marker is written last, after the weights, the
-optimiser, the generators, the recorded dynamics and the loss so far; a directory without it was cut off.
+optimiser, the generators, the recorded dynamics and the journal; a directory without it was cut off.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
 from transformers import TrainerCallback
 
 from calmix.run import write_json
+from calmix.training.journal import JOURNAL_FILE
 
 if TYPE_CHECKING:
     from calmix.training.trainer import MixupTrainer
 
 MARKER = "complete"
-LOSSES_FILE = "epoch_losses.json"
 STEPS_BETWEEN_DISTRIBUTED = 500
 
 
@@ -41,38 +38,6 @@ def relocate_best(checkpoint: Path) -> None:
         best = checkpoint.parent / f"checkpoint-{state['best_global_step']}"
         state["best_model_checkpoint"] = str(best.absolute())
         write_json(file, state)
-
-
-@dataclass
-class EpochLosses:
-    """The mean training loss of every epoch, exact over a resume (the Trainer's own log starts anew)."""
-
-    sums: dict[int, Tensor] = field(default_factory=dict)
-    rows: dict[int, int] = field(default_factory=dict)
-
-    def add(self, epoch: int, losses: Tensor) -> None:
-        # Stays on the device: reading it here would wait for the step to finish.
-        total = losses.detach().double().sum()
-        self.sums[epoch] = self.sums[epoch] + total if epoch in self.sums else total
-        self.rows[epoch] = self.rows.get(epoch, 0) + len(losses)
-
-    def state(self) -> dict[str, list[float]]:
-        return {str(epoch): [self.sums[epoch].item(), self.rows[epoch]] for epoch in self.sums}
-
-    def load_state(self, state: dict[str, list[float]]) -> None:
-        self.sums = {int(e): torch.tensor(total, dtype=torch.float64) for e, (total, _) in state.items()}
-        self.rows = {int(e): int(rows) for e, (_, rows) in state.items()}
-
-    def merge(self, states: list[dict[str, list[float]]]) -> None:
-        merged: dict[str, list[float]] = {}
-        for state in states:
-            for epoch, (total, rows) in state.items():
-                before = merged.get(epoch, [0.0, 0])
-                merged[epoch] = [before[0] + total, before[1] + rows]
-        self.load_state(merged)
-
-    def means(self) -> dict[int, float]:
-        return {epoch: self.sums[epoch].item() / max(self.rows[epoch], 1) for epoch in sorted(self.sums)}
 
 
 class Checkpointing(TrainerCallback):
@@ -99,8 +64,8 @@ class Checkpointing(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         directory = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        losses = self.trainer.merged_losses().state()
+        journal = self.trainer.merged_journal().state()
         if self.trainer.is_world_process_zero():
-            (directory / LOSSES_FILE).write_text(json.dumps(losses))
+            (directory / JOURNAL_FILE).write_text(json.dumps(journal))
             (directory / MARKER).touch()
         self.saved_at = time.monotonic()

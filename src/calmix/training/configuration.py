@@ -11,6 +11,8 @@ from calmix.data.columns import ColumnNames
 from calmix.user_error import UserError
 
 EDGES = ("right", "left")
+ALL_ROWS = "all"
+REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
 # What calmix itself decides: an own option sets it, or a promise rests on it.
 OWNED = {
     "output_dir": "--output",
@@ -51,6 +53,11 @@ class TrainConfig:
     max_length: int = 256
     train_rows: int | None = None
     """Train on a stratified sample of this many rows, drawn anew for every seed."""
+    train_region: str = ALL_ROWS
+    """Train on a region of the data map of a plain run that comes first."""
+    aum_filter: bool = False
+    """Leave out the rows of the region whose labels are doubtful by their area under the margin."""
+    aum_percentile: float = 0.8
     freeze_embeddings: bool = False
     dynamics: str = "training"
     text_column: str | None = None
@@ -75,6 +82,14 @@ class TrainConfig:
         if self.train_rows is not None:
             _at_least("--train-rows", self.train_rows, 2)
         _at_least("--seed", self.seed, 0)
+        if self.train_region not in REGIONS:
+            raise UserError(
+                f"--train-region is {self.train_region!r}", remedy=f"choose one of {', '.join(REGIONS)}"
+            )
+        if self.aum_filter and self.train_region == ALL_ROWS:
+            raise UserError("--aum-filter filters a region", remedy="give --train-region easy or ambiguous")
+        if not 0 < self.aum_percentile <= 1:
+            raise UserError(f"--aum-percentile is {self.aum_percentile}", remedy="give a share such as 0.8")
         if not 0 < self.learning_rate < 10:
             raise UserError(f"--learning-rate is {self.learning_rate}", remedy="give a number such as 2e-5")
         if self.threads is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -22,6 +25,19 @@ def prepare_processor(threads: int | None = None) -> None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def prepared_processor(threads: int | None = None) -> Iterator[None]:
+    """`prepare_processor`, and back again at the end: the process may have other work to do, and denormal
+    numbers are part of everybody else's arithmetic."""
+    flushed, before = sys.float_info.min / 2 == 0.0, torch.get_num_threads()
+    prepare_processor(threads)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed)
+        torch.set_num_threads(before)
 
 
 def check_device(device: str) -> None:

@@ -40,7 +40,9 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         for name, rows in named.items()
     }
     recorder = trainer.merged_recorder()
-    losses = trainer.merged_losses().means()
+    journal = trainer.merged_journal()
+    if prepared.guidance is not None:
+        prepared.guidance.write(run, trainer)
     if not trainer.is_world_process_zero():
         return
     with warnings.catch_warnings(record=True) as said:
@@ -79,7 +81,7 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         "label_names": list(splits.train.label_names),
         "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
         "splits": measure(predictions, scaling.temperature_, config),
-        "history": history(trainer, losses),
+        "history": history(trainer, journal.losses()),
         "data_checks": [
             {"severity": f.severity, "split": f.split, "message": f.message, "count": f.count}
             for f in prepared.findings

@@ -17,7 +17,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.models.loading import load_tokenizer, load_trained, longest_input
-from calmix.training.hardware import check_device, prepare_processor
+from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.progress import hush, quiet
 
 # Where neither the caller nor the network says how long a text may be.
@@ -40,7 +40,6 @@ def predict_with_checkpoint(
     """What a saved classifier says about rows."""
     hush()
     check_device(device)
-    prepare_processor()
     tokenizer = load_tokenizer(str(directory))
     model = load_trained(directory)
     limit = longest_input(model, tokenizer)
@@ -60,7 +59,8 @@ def predict_with_checkpoint(
         data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=encoded.is_choice),
     )
     quiet(trainer)
-    return predict_logits(trainer, encoded)
+    with prepared_processor():
+        return predict_logits(trainer, encoded)
 
 
 def as_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from calmix.data.checks import Finding
 from calmix.data.encoding import EncodedRows
 from calmix.data.splits import Splits
+from calmix.training.guidance import Guidance
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,5 @@ class Prepared:
     findings: list[Finding]
     max_length: int
     """Tokens that a text is cut to."""
+    guidance: Guidance | None = None
+    """What a plain run said about the training rows, where one came first."""

@@ -19,13 +19,13 @@ from calmix.data.checks import check_splits, truncated_share
 from calmix.data.encoding import PaddingCollator, encode_rows
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
-from calmix.mixing.method import get_method
 from calmix.models.loading import load_classifier, load_tokenizer, longest_input
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import newest_complete, relocate_best
-from calmix.training.configuration import TrainConfig
-from calmix.training.hardware import check_device, prepare_processor
+from calmix.training.configuration import ALL_ROWS, TrainConfig
+from calmix.training.guidance import Guidance, needs_plain_run
+from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.outcome import finish
 from calmix.training.prepared import Prepared
 from calmix.training.progress import Progress, hush, quiet
@@ -36,22 +36,34 @@ from calmix.user_error import UserError
 FINGERPRINTS_FILE = "data.json"
 
 
-def train(config: TrainConfig, *, resume: bool = False) -> Run:
+def train(
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    plain_run: Run | None = None,
+    passes: Path | None = None,
+) -> Run:
     """Train one classifier and leave a finished run directory.
 
     With `resume`, a run that was cut off goes on from its newest whole checkpoint and ends with the same
-    bits as an unbroken one; a finished run is returned as it is.
+    bits as an unbroken one; a finished run is returned as it is. A guided method needs `plain_run`, a plain
+    run on the same rows (`experiments.staged` makes it); `passes` is where its threshold passes are kept.
     """
     run = Run(Path(config.output))
     check_output(run, config, resume=resume)
     if run.is_finished:
         return run
-    get_method(config.method, **config.options_of_method())
     check_device(config.device)
+    if needs_plain_run(config) and plain_run is None:
+        raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
+    with prepared_processor(config.threads):
+        return _train(run, config, resume, plain_run, passes or run.path.parent / "threshold_passes")
+
+
+def _train(run: Run, config: TrainConfig, resume: bool, plain_run: Run | None, passes: Path) -> Run:
     started = time.monotonic()
     hush()
-    prepare_processor(config.threads)
-    prepared = prepare(config)
+    prepared = prepare(config, plain_run, passes)
     was_there = run.path.exists()
     progress = Progress(config.method)
     try:
@@ -70,6 +82,7 @@ def train(config: TrainConfig, *, resume: bool = False) -> Run:
     finally:
         progress.stop()
     finish(run, config, prepared, trainer, started)
+    trainer.accelerator.wait_for_everyone()  # what follows, on any process, may read the run
     return run
 
 
@@ -100,13 +113,19 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
         )
 
 
-def prepare(config: TrainConfig) -> Prepared:
+def prepare(config: TrainConfig, plain_run: Run | None = None, passes: Path | None = None) -> Prepared:
     """Read the data, load the network, tokenise, and look for what is wrong with the data."""
     splits = read_splits(
         config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
     )
     if config.train_rows is not None and config.train_rows < len(splits.train):
         splits = replace(splits, train=stratified_sample(splits.train, config.train_rows, config.seed))
+    guidance = None
+    if plain_run is not None and passes is not None and needs_plain_run(config):
+        guidance = Guidance.from_run(plain_run, config, splits.train, passes)
+        if config.train_region != ALL_ROWS:
+            guidance = guidance.narrowed()
+            splits = replace(splits, train=guidance.rows)
     tokenizer = load_tokenizer(config.model)
     model = load_classifier(
         config.model,
@@ -125,7 +144,7 @@ def prepare(config: TrainConfig) -> Prepared:
     findings = check_splits(splits)
     cut = [truncated_share(rows.truncated, max_length, name) for name, rows in encoded.items()]
     findings += [finding for finding in cut if finding.count]
-    return Prepared(splits, encoded, model, tokenizer, findings, max_length)
+    return Prepared(splits, encoded, model, tokenizer, findings, max_length, guidance)
 
 
 def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Progress) -> MixupTrainer:
@@ -168,6 +187,7 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         ),
         compute_metrics=epoch_metrics,
         processing_class=prepared.tokenizer,
+        known_rows=prepared.guidance.known_rows() if prepared.guidance else None,
     )
     quiet(trainer)
     trainer.add_callback(progress)

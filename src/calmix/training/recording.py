@@ -55,6 +55,11 @@ class RecordsDynamics(_Base):
             self.batches = self.make_batches()
             self.recorder = self.make_recorder()
 
+    @property
+    def keeps_logits(self) -> bool:
+        """Whether the recorder keeps whole logits, not only what they say about the label."""
+        return False
+
     def make_batches(self) -> EpochBatchSampler:
         rows: Any = self.train_dataset
         return EpochBatchSampler(
@@ -84,6 +89,7 @@ class RecordsDynamics(_Base):
             labels,
             epochs=max(int(np.ceil(epochs)), 1),
             num_classes=classes,
+            keep_logits=self.keeps_logits,
             # The choices of a multiple-choice row have no names.
             class_names=names if len(names) == classes and not is_multiple_choice(self.model) else (),
         )
@@ -166,6 +172,11 @@ class RecordsDynamics(_Base):
                 raise diverged(self.current_epoch)
             self.recorder.record_positions(self.keys.positions[:real], seen, epoch=self.current_epoch)
 
+    def begin_epoch(self) -> None:
+        # Set here, and not through `set_epoch` of the loader, which does not reach a sampler that is wrapped
+        # twice (several processes, resumed in mid-epoch).
+        self.batches.set_epoch(self.current_epoch)
+
     def record_epoch_end(self) -> None:
         """One pass over the training rows in evaluation mode."""
         if self.recorder is None or self.when_recording != "epoch_end":
@@ -221,9 +232,7 @@ class _Bookkeeping(TrainerCallback):
         self.trainer = trainer
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # Set here, and not through `set_epoch` of the loader, which does not reach a sampler that is wrapped
-        # twice (several processes, resumed in mid-epoch).
-        self.trainer.batches.set_epoch(self.trainer.current_epoch)
+        self.trainer.begin_epoch()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.trainer.record_epoch_end()

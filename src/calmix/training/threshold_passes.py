@@ -35,11 +35,11 @@ from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
 from calmix.models.loading import load_classifier, load_tokenizer, longest_input
-from calmix.run import replacing
+from calmix.run import locked, replacing
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import newest_complete
 from calmix.training.configuration import TrainConfig
-from calmix.training.hardware import prepare_processor
+from calmix.training.hardware import prepared_processor
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
@@ -97,7 +97,6 @@ def find_label_noise(
     hard labels, for the margin of a mixed or smoothed target is no longer that of the label. Of two runs, a
     row is flagged if every run in which it was an original flags it (`label_noise.threshold_filter`).
     """
-    prepare_processor(config.threads)
     plan = plan_threshold_samples(
         rows.labels,
         rows.class_count,
@@ -127,12 +126,15 @@ def find_label_noise(
         relabelled = replace(encoded, labels=run.labels)
         fingerprint = fingerprint_of(config, relabelled, model)
         place = Path(directory) / fingerprint
-        aum = read_pass(place / AUM_FILE, relabelled)
-        was_trained = aum is None
-        if aum is None:
-            title = f"threshold pass {number} of {len(plan.runs)}"
-            aum = train_pass(config, relabelled, model, tokenizer, place, title)
-            write_pass(place, rows, run, aum)
+        # Runs of a comparison may ask for the same pass at once: one trains it, the others find it.
+        with locked(place.with_suffix(".lock")):
+            aum = read_pass(place / AUM_FILE, relabelled)
+            was_trained = aum is None
+            if aum is None:
+                title = f"threshold pass {number} of {len(plan.runs)}"
+                with prepared_processor(config.threads):
+                    aum = train_pass(config, relabelled, model, tokenizer, place, title)
+                write_pass(place, rows, run, aum)
         passes.append(ThresholdPass(run, aum, fingerprint, was_trained))
     verdict = threshold_filter([one.aum for one in passes], plan.runs, k=percentile)
     return NoiseSearch(tuple(passes), verdict, percentile, (*plan.findings, *verdict.findings))

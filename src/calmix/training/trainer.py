@@ -17,7 +17,9 @@ Mixed precision, accumulation, checkpoints, trackers and several processes are t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,19 @@ from torch import Tensor, nn
 from transformers import Trainer
 from transformers.trainer_utils import TrainOutput
 
-from calmix.data.batches import BatchKeys, KeyedCollator, RowKey
+from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
+from calmix.data.grouped_batches import RowGroups
+from calmix.dynamics.datamap import DataMap
+from calmix.mixing.bank import SaliencyBank
+from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
-from calmix.mixing.step import Mix, Moment, Step
+from calmix.mixing.step import Cutting, Mix, Moment, RowLosses, Step
+from calmix.models.folding import last_linear
 from calmix.models.seams import Cut, Seams
 from calmix.training.arguments import MixupArguments
-from calmix.training.checkpoints import LOSSES_FILE, Checkpointing, EpochLosses, newest_complete
+from calmix.training.checkpoints import Checkpointing, newest_complete
+from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.recording import RecordsDynamics, count_classes
 from calmix.user_error import UserError
 
@@ -48,13 +56,55 @@ class MixupTrainer(RecordsDynamics, Trainer):
     # The loss is divided by the rows of the whole optimiser step, not of the micro-batch: the Trainer must
     # not divide it again.
     loss_is_scaled_for_ga = True
+    groups: RowGroups | None = None
+    """Groups of training rows that stand side by side in every batch."""
 
-    def __init__(self, *args: Any, method: Method | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        method: Method | None = None,
+        known_rows: KnownRows | DataMap | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`."""
         super().__init__(*args, **kwargs)
         self.method = method if method is not None else self.args.build_method()
-        self.epoch_losses = EpochLosses()
+        self.journal = Journal()
+        self.bank: SaliencyBank | None = None
         self.forwards: list[Forward] = []
         self.add_callback(Checkpointing(self))
+        if self.train_dataset is not None:
+            self.groups = self.choose_groups(known_rows)
+            self.batches = self.make_batches()
+
+    def make_batches(self) -> EpochBatchSampler:
+        batches = super().make_batches()
+        if self.groups is None:
+            return batches
+        return replace(batches, groups=self.groups, rows=self.groups.rows_per_epoch)
+
+    def choose_groups(self, known: KnownRows | DataMap | None) -> RowGroups | None:
+        """The groups of rows that the method wants side by side in every batch."""
+        rows: Any = self.train_dataset
+        if known is None:
+            if self.method.needs_map:
+                raise UserError(
+                    f"{self.method.name} needs the data map of a plain run",
+                    remedy='give known_rows=DataMap.read("RUN") of a run on the same rows',
+                )
+            known = KnownRows(DataMap.unknown(len(rows)), self.args.seed)
+        if isinstance(known, DataMap):
+            ids = getattr(rows, "row_ids", None)
+            known = KnownRows(known if ids is None else known.of_rows(ids), self.args.seed)
+        if len(known.datamap) != len(rows):
+            raise UserError(f"the data map holds {len(known.datamap)} rows, the training set {len(rows)}")
+        groups = self.method.groups(known)
+        for name, size in (groups.sizes if groups is not None else {}).items():
+            if not size:
+                raise UserError(
+                    f"{self.method.name}: no training row is {name}", remedy="train on more rows or epochs"
+                )
+        return groups
 
     def train(
         self,
@@ -62,7 +112,7 @@ class MixupTrainer(RecordsDynamics, Trainer):
         trial: Any | dict[str, Any] | None = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        self.epoch_losses = EpochLosses()
+        self.journal = Journal()
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
     def newest_checkpoint(self) -> str | None:
@@ -75,7 +125,7 @@ class MixupTrainer(RecordsDynamics, Trainer):
         for depth in getattr(self.method, "layers", None) or ():
             self.seams.check(depth)
         dataset: Any = self.train_dataset
-        keyed = [(RowKey(i, 0), dataset[i]) for i in range(min(rows, len(dataset)))]
+        keyed = [(key, dataset[key.position]) for key in next(iter(self.batches))[:rows]]
         inputs = KeyedCollator(self.data_collator, self._accepted_features())(keyed)
         self.keys = inputs.pop(BatchKeys.NAME)
         model: Any = self.model
@@ -91,15 +141,15 @@ class MixupTrainer(RecordsDynamics, Trainer):
 
     def load_recorded(self, directory: Path) -> None:
         super().load_recorded(directory)
-        if (directory / LOSSES_FILE).is_file() and self.is_world_process_zero():
-            self.epoch_losses.load_state(json.loads((directory / LOSSES_FILE).read_text()))
+        if (directory / JOURNAL_FILE).is_file() and self.is_world_process_zero():
+            self.journal.load_state(json.loads((directory / JOURNAL_FILE).read_text()))
 
-    def merged_losses(self) -> EpochLosses:
-        """The losses of all processes."""
+    def merged_journal(self) -> Journal:
+        """What all processes wrote down."""
         if self.args.world_size == 1:
-            return self.epoch_losses
-        whole = EpochLosses()
-        whole.merge(gather_object([self.epoch_losses.state()]))
+            return self.journal
+        whole = Journal()
+        whole.merge(gather_object([self.journal.state()]))
         return whole
 
     def get_batch_samples(
@@ -132,7 +182,7 @@ class MixupTrainer(RecordsDynamics, Trainer):
         self.record(result.logits)
         # Padding rows stand last. They are forwarded, since all processes must, and have no weight.
         losses = result.losses[: self.keys.real]
-        self.epoch_losses.add(self.current_epoch, losses)
+        self.write_journal(result, losses)
         rows = num_items_in_batch if num_items_in_batch is not None else len(losses)
         # Gradients are averaged over processes; the sum of all rows is divided by all rows.
         loss = losses.sum() / rows * self.args.world_size
@@ -151,6 +201,34 @@ class MixupTrainer(RecordsDynamics, Trainer):
             while self.forwards:
                 self.forwards.pop().restore()
 
+    def write_journal(self, result: RowLosses, losses: Tensor) -> None:
+        epoch = self.current_epoch
+        self.journal.add(epoch, {"loss": losses.detach().double().sum(), "rows": len(losses), **result.tally})
+        if result.pairs and self.keys.number == 0:  # a few pairs of every epoch's first batch
+            rows: Any = self.train_dataset
+            ids = getattr(rows, "row_ids", None)
+            for pairs in result.pairs:
+                self.journal.keep_pairs(epoch, pairs, self.keys, ids)
+
+    @property
+    def keeps_logits(self) -> bool:
+        return hasattr(self, "method") and self.method.needs_bank
+
+    def begin_epoch(self) -> None:
+        """Fill the bank with what the network said about the rows in the epoch before."""
+        super().begin_epoch()
+        if not self.method.needs_bank:
+            return
+        recorder = self.merged_recorder()
+        if recorder is None or self.when_recording != "training":
+            raise UserError(
+                f"{self.method.name} with scope=global needs the dynamics of training",
+                remedy="use --dynamics training",
+            )
+        if self.groups is not None and recorder.has_any:
+            positions = self.groups.positions
+            self.bank = self.method.make_bank(recorder.latest_logits(), recorder.labels, positions)
+
     def make_step(self, labels: Tensor, inputs: dict[str, Any], forward: Forward) -> Step:
         """The micro-batch under way, as a method sees it."""
         return Step(
@@ -164,6 +242,8 @@ class MixupTrainer(RecordsDynamics, Trainer):
             fillers=self.fillers,
             longest=None if self.batches.lengths is None else int(self.batches.lengths.max()),
             first_position=self.first_position,
+            groups=None if self.groups is None else self.keys.groups,
+            bank=self.bank,
         )
 
     @cached_property
@@ -207,25 +287,45 @@ class Forward:
         self.model, self.seams, self.inputs, self.is_compiled = model, seams, inputs, is_compiled
         self.layer_cut: Cut | None = None
 
-    def __call__(self, mix: Mix | None = None, inputs: Mapping[str, Any] | None = None) -> Tensor:
+    def __call__(
+        self, cut: Cutting | Sequence[Cutting] | None = None, inputs: Mapping[str, Any] | None = None
+    ) -> Tensor:
         batch = self.inputs if inputs is None else inputs
         if self.layer_cut is not None:
             raise RuntimeError("a step that mixes at a layer runs the network once")
-        if mix is None:
-            return self.model(**batch).logits  # type: ignore[no-any-return]
-        if self.is_compiled:  # a compiled graph does not see hooks: features would stay unmixed in silence
+        cuts = [] if cut is None else list(cut) if isinstance(cut, Sequence) else [cut]
+        if cuts and self.is_compiled:  # a compiled graph does not see hooks: nothing would be mixed
             raise UserError("rows cannot be mixed in a compiled network", remedy="leave torch_compile out")
-        if isinstance(self.model, nn.DataParallel):
+        if cuts and isinstance(self.model, nn.DataParallel):
             raise UserError("mixing needs whole batches", remedy="start one process per GPU with torchrun")
-        cut = self.seams.cut(mix.depth, mix, batch)
+        made = [(each, self.seams.cut(each.depth, each, batch)) for each in cuts]
         try:
             return self.model(**batch).logits  # type: ignore[no-any-return]
         finally:
-            if 0 < mix.depth < self.seams.head:
-                # With gradient checkpointing, layers run again in backward and must be mixed again.
-                self.layer_cut = cut
-            else:
-                cut.remove()
+            for each, hooks in made:
+                if isinstance(each, Mix) and 0 < each.depth < self.seams.head:
+                    # With gradient checkpointing, layers run again in backward and must be mixed again.
+                    self.layer_cut = hooks
+                else:
+                    hooks.remove()
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        model, was_training = self.model, self.model.training
+        # The bare network: what wraps it for several processes counts forward passes.
+        self.model = self.seams.model
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model = model
+            self.model.train(was_training)
+
+    @property
+    def last_weight(self) -> Tensor:
+        weight = last_linear(self.seams.model).weight
+        assert isinstance(weight, Tensor)
+        return weight
 
     def restore(self) -> None:
         if self.layer_cut is not None:

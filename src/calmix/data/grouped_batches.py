@@ -1,0 +1,120 @@
+"""Batches that hold rows of several groups side by side: easy and ambiguous, high and low AUM.
+
+A guided method mixes rows of different groups, so every batch needs rows of each. As for plain batches, the
+order is a pure function of (seed, epoch) and rows of similar length stand together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calmix.data.epoch_order import BUCKET_BATCHES
+from calmix.randomness import stream
+
+Positions = NDArray[np.int64]
+Cover = Literal["all", "shortest", "longest"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroups:
+    """Positions of training rows, group by group. A row may stand in several groups.
+
+    `cover` says how long an epoch is. "all": every row of every group once. "shortest": as many rows of each
+    group as the smallest one has, drawn anew each epoch. "longest": as many as the largest one has; the
+    smaller groups are gone through again, in a new order each time.
+    """
+
+    names: tuple[str, ...]
+    positions: tuple[Positions, ...]
+    cover: Cover = "all"
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.positions):
+            raise ValueError(f"{len(self.names)} names for {len(self.positions)} groups")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {name: len(rows) for name, rows in zip(self.names, self.positions, strict=True)}
+
+    @property
+    def rows_per_epoch(self) -> int:
+        sizes = [len(rows) for rows in self.positions]
+        if self.cover == "all":
+            return sum(sizes)
+        return len(sizes) * (min(sizes) if self.cover == "shortest" else max(sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedBatch:
+    """Positions of rows, and the number of the group that each stands for."""
+
+    positions: Positions
+    groups: Positions
+
+
+def grouped_epoch_batches(
+    groups: RowGroups,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    lengths: NDArray[np.int64] | None = None,
+) -> list[GroupedBatch]:
+    """Batches in which every group has its share, give or take a row; a short batch comes last.
+
+    The j-th of the n rows of a group stands at (j + ½)/n of the epoch, which is then cut into batches.
+
+    >>> groups = RowGroups(("low", "high"), (np.array([0, 1, 2]), np.array([3, 4, 5])))
+    >>> batches = grouped_epoch_batches(groups, 2, seed=0, epoch=0)
+    >>> [batch.groups.tolist() for batch in batches]
+    [[0, 1], [0, 1], [0, 1]]
+    """
+    generator = stream(seed, "order", epoch)
+    sizes = [len(rows) for rows in groups.positions]
+    counts = {"all": sizes, "shortest": [min(sizes)] * len(sizes), "longest": [max(sizes)] * len(sizes)}
+    total = groups.rows_per_epoch
+    orders, places, numbers = [], [], []
+    for number, (rows, count) in enumerate(zip(groups.positions, counts[groups.cover], strict=True)):
+        if count == 0:
+            continue
+        order = rows[_shuffled(len(rows), count, generator)]
+        if lengths is not None:
+            # Windows of the same share of the epoch in every group: their rows meet in the same batches.
+            window = max(-(-count * BUCKET_BATCHES * batch_size // total), 1)
+            order = np.concatenate([_longest_first(part, lengths) for part in _windows(order, window)])
+        orders.append(order)
+        places.append((np.arange(count) + 0.5) / count)
+        numbers.append(np.full(count, number))
+    if not orders:
+        return []
+    group_of = np.concatenate(numbers)
+    order = np.lexsort((group_of, np.concatenate(places)))
+    positions, group_of = np.concatenate(orders)[order], group_of[order]
+    batches = [
+        GroupedBatch(positions[start : start + batch_size], group_of[start : start + batch_size])
+        for start in range(0, total, batch_size)
+    ]
+    whole = total // batch_size
+    return [batches[i] for i in generator.permutation(whole)] + batches[whole:]
+
+
+def _shuffled(rows: int, count: int, generator: np.random.Generator) -> Positions:
+    """`count` of the numbers below `rows`: none comes a second time before all have come once.
+
+    >>> sorted(_shuffled(2, 4, np.random.default_rng(0)).tolist())
+    [0, 0, 1, 1]
+    """
+    rounds = [generator.permutation(rows) for _ in range(-(-count // rows))]
+    return np.concatenate(rounds)[:count]
+
+
+def _windows(order: Positions, size: int) -> list[Positions]:
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def _longest_first(rows: Positions, lengths: NDArray[np.int64]) -> Positions:
+    return rows[np.argsort(-lengths[rows], kind="stable")]

@@ -1,0 +1,204 @@
+"""Mixup between easy and hard rows, paired by what the model finds salient.
+
+Rows are split at the median AUM of a plain run. Each step draws half a batch from either side; every row
+meets, in the other half, the row with the most similar and the row with the most dissimilar saliency, and is
+mixed with both at the head. Similar pairs calibrate in domain, dissimilar pairs out of it.
+
+    loss = 0.8 CE(original) + 0.1 CE(similar mix) + 0.1 CE(dissimilar mix),   λ ~ Beta(α, α)
+
+Label smoothing touches the mixed targets only. Saliency is closed-form (`mixing.saliency`): a step costs what
+a plain step costs. With two classes the saliency of the logits is the same for every row; `saliency="auto"`
+then takes gradient × input at the head. Ties are broken at random, and counted.
+
+Reference: Park & Caragea, ACL 2022; batches there are twice as large, one batch size from either side.
+`preset="authors"` weighs the losses as their code does in effect.  Needs: a plain run (AUM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calmix.data.grouped_batches import RowGroups
+from calmix.dynamics.regions import median_split
+from calmix.mixing.bank import SaliencyBank
+from calmix.mixing.known_rows import KnownRows
+from calmix.mixing.losses import cross_entropy
+from calmix.mixing.mixing_method import MixingMethod
+from calmix.mixing.partner_search import Partners, any_allowed, most_dissimilar, most_similar, opposite
+from calmix.mixing.saliency import cosines, gradient_times_input, nearness, saliency_direction, saliency_map
+from calmix.mixing.step import MixedPairs, RowLosses, Step, Watch
+from calmix.mixing.targets import mixed, one_hot, smoothed
+from calmix.user_error import UserError
+
+CHOICES = {
+    "preset": ("paper", "authors"),
+    "split": ("aum", "random"),
+    "saliency": ("auto", "logits", "gradient-input", "none"),
+    "metric": ("cosine", "l2_raw"),
+    "scope": ("batch", "global"),
+}
+
+
+@dataclass(frozen=True)
+class AumSaliency(MixingMethod):
+    name: ClassVar[str] = "aum-saliency"
+    summary: ClassVar[str] = "mixes easy with hard rows of most similar and most dissimilar saliency"
+    citation: ClassVar[str] = "Park & Caragea, ACL 2022"
+    pairs: ClassVar[str] = "opposite AUM half, by saliency"
+    seam: ClassVar[str] = "head"
+    needs: ClassVar[str] = "AUM of a plain run"
+
+    preset: str = "paper"
+    """The weights of the losses: "paper" 0.8/0.1/0.1; "authors" 1.4 : 0.05 B/C : 0.05 B/C, normalised."""
+    split: str = "aum"
+    """Halves by the median "aum", or "random" ones (an ablation)."""
+    saliency: str = "auto"
+    """Of the "logits", "gradient-input" at the head, "none" (partners at random), or "auto"."""
+    metric: str = "cosine"
+    """Saliency compared by "cosine" of directions, or by distance of the raw maps ("l2_raw")."""
+    scope: str = "batch"
+    """Partners from the "batch", or from all rows ("global"), as the epoch before left them."""
+    similar: bool = True
+    dissimilar: bool = True
+    """An ablation leaves one of them out; its weight is shared by the other two terms."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, choices in CHOICES.items():
+            value = getattr(self, option)
+            if value not in choices:
+                raise UserError(f"{option} is {value!r}", remedy=f"choose one of {', '.join(choices)}")
+        if not self.similar and not self.dissimilar:
+            raise UserError("neither similar nor dissimilar pairs", remedy="keep one, or use --method plain")
+        if self.scope == "global" and self.saliency in ("gradient-input", "none"):
+            raise UserError(
+                f"scope=global with saliency={self.saliency}: the bank holds logits, not features",
+                remedy="use saliency=logits or scope=batch",
+            )
+
+    @property
+    def needs_map(self) -> bool:
+        return self.split == "aum"
+
+    @property
+    def needs_bank(self) -> bool:
+        return self.scope == "global"
+
+    def groups(self, known: KnownRows) -> RowGroups:
+        rows = len(known.datamap)
+        if self.split == "random":
+            order = np.random.default_rng([known.seed, rows]).permutation(rows)
+            low, high = np.sort(order[: rows // 2]), np.sort(order[rows // 2 :])
+        else:
+            low, high = (np.flatnonzero(half) for half in median_split(known.datamap.aum))
+        return RowGroups(("low AUM", "high AUM") if self.split == "aum" else ("first half", "second half"),
+                         (low, high), cover="shortest")  # fmt: skip
+
+    def make_bank(
+        self, logits: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]
+    ) -> SaliencyBank:
+        raw = self.uses_raw_map(logits.shape[1])
+        compare = saliency_map if raw else saliency_direction
+        salient = compare(torch.from_numpy(logits), torch.from_numpy(labels)).numpy()
+        return SaliencyBank(logits, labels, salient, tuple(groups), is_direction=not raw)
+
+    def uses_raw_map(self, num_classes: int) -> bool:
+        """With two classes all directions are equal: a bank of logits can only compare raw maps."""
+        two_in_bank = num_classes == 2 and self.scope == "global" and self.saliency == "auto"
+        return self.metric == "l2_raw" or two_in_bank
+
+    def weights(self, step: Step) -> tuple[float, float, float]:
+        """Of the originals, the similar and the dissimilar mixes; their sum is 1."""
+        if self.preset == "authors":
+            # Their code calls backward on the originals twice and sums the mixed losses over the batch.
+            mix = 0.05 * (step.real_rows / 2) / step.num_classes
+            original, each = 1.4 / (1.4 + 2 * mix), mix / (1.4 + 2 * mix)
+        else:
+            original, each = 0.8, 0.1
+        if self.similar and self.dissimilar:
+            return original, each, each
+        return original + each, each * self.similar, each * self.dissimilar
+
+    def losses(self, step: Step) -> RowLosses:
+        logits, similarity = self._forward(step)
+        ratio, targets = self.draw_ratio(step), self.targets(step)
+        original, similar, dissimilar = self.weights(step)
+        losses = original * cross_entropy(logits, step.labels)
+        pairs, ties = [], torch.zeros((), dtype=torch.int64, device=logits.device)
+        for weight, kind in ((similar, "similar"), (dissimilar, "dissimilar")):
+            if not weight:
+                continue
+            if step.bank is None:
+                found = self._search(step, similarity, kind)
+                both = mixed(logits, found.partner, ratio)
+                goals = mixed(targets, found.partner, ratio)
+            else:
+                found, both, goals = self._mix_with_bank(step, step.bank, logits, targets, ratio, kind)
+            losses = losses + weight * cross_entropy(both, goals)
+            ties = ties + found.tied.sum()
+            places = torch.arange(step.rows, device=logits.device)
+            pairs.append(MixedPairs(kind, places, found.partner, ratio, goals, step.bank is not None))
+        searches = step.real_rows * len(pairs) if self.saliency != "none" else 0
+        return RowLosses(losses, logits, tuple(pairs), {"searches": searches, "ties": ties})
+
+    def _forward(self, step: Step) -> tuple[Tensor, Tensor | None]:
+        """Logits, and how similar every two rows of the batch are in their saliency."""
+        kind = self.saliency
+        if kind == "auto":
+            kind = "gradient-input" if step.num_classes == 2 and self.metric == "cosine" else "logits"
+        if kind == "gradient-input" and step.bank is None and self.scope == "batch":
+            watch = Watch(step.head)
+            logits = step.forward(watch)
+            assert watch.seen is not None
+            salient = gradient_times_input(logits, step.labels, watch.seen, step.forward.last_weight)
+            return logits, cosines(salient)
+        logits = step.forward()
+        if kind == "none" or step.bank is not None:
+            return logits, None
+        if self.uses_raw_map(step.num_classes):
+            return logits, nearness(saliency_map(logits, step.labels))
+        return logits, cosines(saliency_direction(logits, step.labels))
+
+    def _search(self, step: Step, similarity: Tensor | None, kind: str) -> Partners:
+        assert step.groups is not None
+        allowed = opposite(step.tensor(step.groups), step.real_rows)
+        keys = step.tensor(step.moment.of_batch(f"{kind} pairs").random((step.rows, step.rows)))
+        if similarity is None:
+            return any_allowed(allowed, keys)
+        search = most_similar if kind == "similar" else most_dissimilar
+        return search(similarity, allowed, keys)
+
+    def _mix_with_bank(
+        self, step: Step, bank: SaliencyBank, logits: Tensor, targets: Tensor, ratio: Tensor, kind: str
+    ) -> tuple[Partners, Tensor, Tensor]:
+        """Mixed with rows that are not in the batch: their logits are those of the epoch before, and no
+        gradient flows into them."""
+        assert step.groups is not None
+        compare = saliency_map if self.uses_raw_map(step.num_classes) else saliency_direction
+        salient = compare(logits, step.labels).cpu().numpy()
+        generator = step.moment.of_batch(f"{kind} pairs")
+        positions, tied = np.zeros(step.rows, dtype=np.int64), np.zeros(step.rows, dtype=np.bool_)
+        for group in (0, 1):
+            rows = np.flatnonzero(step.groups == group)
+            if len(rows):
+                positions[rows], tied[rows] = bank.partners(
+                    salient[rows], 1 - group, generator, similar=kind == "similar"
+                )
+        tied[step.real_rows :] = False
+        classes = step.num_classes
+        theirs = smoothed(one_hot(step.tensor(bank.labels[positions]), classes), self.label_smoothing)
+        others = step.tensor(bank.logits[positions])
+        share = ratio.reshape(-1, 1)
+        both = share * logits + (1 - share) * others
+        return (
+            Partners(step.tensor(positions), step.tensor(tied)),
+            both,
+            share * targets + (1 - share) * theirs,
+        )

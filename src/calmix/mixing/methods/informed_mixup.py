@@ -1,0 +1,78 @@
+"""Informed mixup: easy rows meet ambiguous ones, and all rows are trained on.
+
+A plain run gives the data map, which is cut into three distinct thirds: ambiguous = the most variable rows,
+of the rest the upper half by confidence is easy, the lower half hard. A batch holds rows of all three; it is
+encoded once, all its rows are trained on, and the logits of easy and ambiguous rows are mixed pair by pair.
+
+    loss = (1 − w) CE(originals) + w CE(mixed),   w = 0.5,   λ ~ Beta(α, α)
+
+`originals="subset"` leaves the hard rows out. Label smoothing touches all targets.
+
+Reference: Hosseini & Caragea 2022 (the teachers); the paper does not say w.
+Needs: a plain run (data map).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from calmix.data.grouped_batches import RowGroups
+from calmix.mixing.known_rows import KnownRows
+from calmix.mixing.losses import cross_entropy
+from calmix.mixing.paired_groups import PairedGroups, weighted_means
+from calmix.mixing.step import RowLosses, Step
+from calmix.user_error import UserError
+
+
+@dataclass(frozen=True)
+class InformedMixup(PairedGroups):
+    name: ClassVar[str] = "informed-mixup"
+    summary: ClassVar[str] = "trains on all rows and on mixes of easy with ambiguous ones"
+    citation: ClassVar[str] = "Hosseini & Caragea 2022"
+    pairs: ClassVar[str] = "easy × ambiguous"
+    seam: ClassVar[str] = "head"
+    needs: ClassVar[str] = "data map of a plain run"
+
+    originals: str = "all"
+    """Rows that are trained on as they are: "all", or the "subset" of easy and ambiguous ones."""
+    mixed_weight: float = 0.5
+    """w, the weight of the mixed rows."""
+    fraction: float = 1 / 3
+    """The share of ambiguous rows."""
+    stratify: bool = False
+    """Take the fractions within each class."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.originals not in ("all", "subset"):
+            raise UserError(f"originals is {self.originals!r}", remedy="choose all or subset")
+        if not 0 <= self.mixed_weight <= 1:
+            raise UserError(f"mixed_weight is {self.mixed_weight}", remedy="give a number from 0 to 1")
+        if not 0 < self.fraction < 1:
+            raise UserError(f"fraction is {self.fraction}", remedy="give a share such as 0.33")
+
+    @property
+    def needs_map(self) -> bool:
+        return True
+
+    @property
+    def least_epochs(self) -> int:
+        return 2
+
+    def groups(self, known: KnownRows) -> RowGroups:
+        regions = known.partition(fraction=self.fraction, stratify=self.stratify)
+        names = ("easy", "ambiguous", "hard")[: 3 if self.originals == "all" else 2]
+        return RowGroups(names, tuple(np.flatnonzero(getattr(regions, name)) for name in names))
+
+    def losses(self, step: Step) -> RowLosses:
+        logits = step.forward()
+        original = cross_entropy(logits, self.targets(step))
+        first, mixed_losses, pairs = self.mix_groups(step, logits, "easy × ambiguous")
+        weight = self.mixed_weight if len(first) else 0.0
+        every = torch.arange(step.real_rows, device=original.device)
+        parts = [(1 - weight, every, original[every]), (weight, first, mixed_losses)]
+        return RowLosses(weighted_means(original, step.real_rows, parts), logits, (pairs,))
