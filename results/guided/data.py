@@ -2,8 +2,8 @@
 
     python results/guided/data.py DATA OUT
 
-DATA holds goemotions, meld, yelp and sst2, each with train, validation and test .jsonl.gz. Training files are used
-as they are (`--train-rows` draws from them); validation and test are seeded, stratified samples.
+DATA holds goemotions, meld, yelp and sst2, each with train, validation and test .jsonl.gz. Training files are
+used as they are (`--train-rows` draws from them); validation and test are seeded, stratified samples.
 """
 
 from __future__ import annotations

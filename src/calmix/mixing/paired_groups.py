@@ -44,6 +44,7 @@ def weighted_means(original: Tensor, real: int, parts: list[tuple[float, Tensor,
     Each part is (weight, the rows its losses belong to, losses); a part without losses adds nothing.
     `original` are the losses of all rows: they give the sum a gradient where a batch is all padding.
 
+    >>> import torch
     >>> original = torch.tensor([1.0, 2.0, 3.0, 2.0])
     >>> parts = [(0.5, torch.tensor([0]), torch.tensor([8.0])), (0.5, torch.arange(4), original)]
     >>> weighted_means(original, 4, parts).mean()

@@ -22,3 +22,12 @@ def random_involution(rows: int, generator: np.random.Generator, *, padding: int
     first, second = order[0 : rows - 1 : 2], order[1:rows:2]
     partner[first], partner[second] = second, first
     return partner
+
+
+def mirrored(rows: int, *, padding: int = 0) -> NDArray[np.int64]:
+    """The batch in reverse order: the first row meets the last. `padding` rows at the end meet themselves.
+
+    >>> mirrored(3, padding=1).tolist()
+    [2, 1, 0, 3]
+    """
+    return np.concatenate([np.arange(rows)[::-1], np.arange(rows, rows + padding)])
