@@ -54,8 +54,27 @@ def assert_same_bits(first, second):
         ("cls-mixup", {"alpha": 1.0}),
         ("input-mixup", {"alpha": 1.0}),
         ("manifold-mixup", {"alpha": 1.0, "layers": [1, 2]}),
+        ("aum-saliency", {}),
+        ("aum-saliency", {"scope": "global", "metric": "l2_raw"}),
+        ("tdmixup", {"aum_filter": False}),
+        ("informed-mixup", {}),
+        ("on-off-manifold", {}),
+        ("rankmixup", {}),
+        ("kernel-warping", {}),
     ],
-    ids=["plain", "head", "embeddings", "layer"],
+    ids=[
+        "plain",
+        "head",
+        "embeddings",
+        "layer",
+        "aum-saliency",
+        "global",
+        "tdmixup",
+        "informed",
+        "on-off",
+        "rank",
+        "warping",
+    ],
 )
 def test_two_processes_equal_two_accumulation_steps_bit_for_bit(encoders, tmp_path, method, options):
     encoder = encoders("bert", dropout=0.0)
@@ -73,8 +92,8 @@ def test_no_repeated_tail_row_is_trained_on_or_recorded(encoders, tmp_path):
     assert (times == 1).all()
     losses = [json.loads((run / "losses.json").read_text()) for run in (together, alone)]
     for epoch in ("0", "1"):
-        assert losses[0][epoch][1] == losses[1][epoch][1] == 50
-        assert losses[0][epoch][0] == pytest.approx(losses[1][epoch][0], abs=1e-4)
+        assert losses[0][epoch]["rows"] == losses[1][epoch]["rows"] == 50
+        assert losses[0][epoch]["loss"] == pytest.approx(losses[1][epoch]["loss"], abs=1e-4)
     # A step divides by the rows that count, so the weights follow the same path (padding changes last bits).
     weights = [load_file(run / "weights.safetensors") for run in (together, alone)]
     for name, tensor in weights[0].items():

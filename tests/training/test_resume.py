@@ -1,5 +1,6 @@
 """A run that was killed goes on and ends with the bits of an unbroken one."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from calmix.training.checkpoints import EpochLosses, newest_complete
+from calmix.training.checkpoints import newest_complete
+from calmix.training.journal import Journal
 from tiny import read_json
 
 
@@ -114,16 +116,18 @@ def test_same_command_same_bits_and_another_seed_other_bits(reviews, encoders, u
     assert any(not np.array_equal(first[name], second[name]) for name in first)
 
 
-def test_epoch_losses_survive_a_checkpoint_and_add_up_over_processes():
+def test_the_journal_survives_a_checkpoint_and_adds_up_over_processes():
     import torch
 
-    whole, first, second = EpochLosses(), EpochLosses(), EpochLosses()
+    def journal(losses):
+        made = Journal()
+        made.add(0, {"loss": losses.double().sum(), "rows": len(losses), "ties": 1})
+        return made
+
     losses = torch.tensor([0.1, 0.7, 0.3, 0.9])
-    whole.add(0, losses)
-    first.add(0, losses[:2])
-    resumed = EpochLosses()
-    resumed.load_state(first.state())
-    second.add(0, losses[2:])
-    merged = EpochLosses()
-    merged.merge([resumed.state(), second.state()])
-    assert merged.means()[0] == pytest.approx(whole.means()[0], abs=1e-7)
+    resumed = Journal()
+    resumed.load_state(json.loads(json.dumps(journal(losses[:2]).state())))
+    merged = Journal()
+    merged.merge([resumed.state(), journal(losses[2:]).state()])
+    assert merged.losses()[0] == pytest.approx(float(losses.mean()), abs=1e-7)
+    assert merged.tallies() == [{"epoch": 1, "rows": 4, "ties": 2}]
