@@ -18,6 +18,7 @@ from calmix.report.dynamics_summary import (
     lowest_margin_table,
     region_table,
 )
+from calmix.report.guidance import guidance_blocks
 from calmix.report.history import history_figure, history_table
 from calmix.report.page import (
     Beside,
@@ -91,6 +92,8 @@ def run_page(run: Run, metrics: Mapping[str, Any], texts: Mapping[str, str] | No
     ]
     if metrics.get("history"):
         sections.append(Section("Training", _training_blocks(metrics)))
+    if run.guidance_file.is_file():
+        sections.append(Section("Stages", guidance_blocks(run, metrics, texts)))
     if run.dynamics_file.is_file():
         sections.append(Section("Training dynamics", _dynamics_blocks(run.dynamics_file, metrics, texts)))
     sections.append(Section("Data checks", _check_blocks(metrics)))

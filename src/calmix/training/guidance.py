@@ -53,6 +53,7 @@ def plain_config(config: TrainConfig) -> TrainConfig:
         dynamics="training" if config.dynamics == "off" else config.dynamics,
         train_region=ALL_ROWS,
         aum_filter=False,
+        aum_percentile=TrainConfig.aum_percentile,
     )
 
 

@@ -1,0 +1,197 @@
+"""A guided run and the stages before it, through the command line and in a comparison."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from calmix.dynamics.datamap import DataMap
+from calmix.run import Run
+from calmix.training.checkpoints import newest_complete
+from tiny import read_json
+
+GUIDED = ("aum-saliency", "tdmixup", "informed-mixup")
+
+
+def arguments(reviews, encoder, output, **options):
+    values = {
+        "train": reviews / "train.csv", "validation": reviews / "validation.csv",
+        "test": reviews / "test.csv", "model": encoder, "output": output, "epochs": 2, "batch-size": 8,
+        "learning-rate": 1e-3, "threads": 1, **options,
+    }  # fmt: skip
+    return ["train", *(str(part) for name, value in values.items() for part in (f"--{name}", value))]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "runs"
+
+
+def runs_in(cache):
+    return [path for path in cache.iterdir() if (path / "metrics.json").is_file()]
+
+
+def test_guided_methods_that_follow_each_other_share_one_plain_run(
+    calmix, reviews, encoders, cache, tmp_path
+):
+    encoder = encoders("bert", layers=1)
+    for method in GUIDED:
+        code, _, err = calmix(*arguments(reviews, encoder, tmp_path / method, method=method))
+        assert code == 0, err
+        assert f"stage 2 of 2: {method}" in err
+        (plain,) = runs_in(cache)
+        written = plain.joinpath("metrics.json").stat().st_mtime_ns
+        assert f"{'to be made' if method == GUIDED[0] else 'found'} in {plain}" in err
+        if method == GUIDED[0]:
+            first = written
+        assert written == first, "the plain stage was run twice"
+        guidance = Run.open(tmp_path / method).guidance()
+        assert guidance["plain_run"]["path"] == str(plain)
+        assert {pair["epoch"] for pair in guidance["pairs"]} == {1, 2}
+        page = (tmp_path / method / "report.html").read_text()
+        assert "Data map of the plain run" in page and "Some of the pairs that were mixed" in page
+    # The plain run is what `--method plain` gives: the baseline of every table.
+    calmix(*arguments(reviews, encoder, tmp_path / "plain", method="plain"))
+    metrics = [read_json(run / "metrics.json")["splits"] for run in (plain, tmp_path / "plain")]
+    assert metrics[0] == metrics[1]
+
+
+def test_the_groups_of_a_run_are_those_of_its_data_map(calmix, reviews, encoders, cache, tmp_path):
+    code, _, err = calmix(*arguments(reviews, encoders("bert", layers=1), tmp_path / "run", method="tdmixup",
+                                     **{"method-option": "aum_filter=false"}))  # fmt: skip
+    assert code == 0, err
+    run = Run.open(tmp_path / "run")
+    datamap = DataMap.read(run.plain_stage / "dynamics.parquet")
+    regions = datamap.regions()
+    groups = {group["name"]: group for group in run.guidance()["groups"]}
+    for name in ("easy", "ambiguous"):
+        mask = getattr(regions, name)
+        assert groups[name]["rows"] == mask.sum()
+        assert groups[name]["class_counts"] == np.bincount(datamap.labels[mask], minlength=2).tolist()
+    allowed = set(datamap.row_ids[regions.easy]), set(datamap.row_ids[regions.ambiguous])
+    for pair in run.guidance()["pairs"]:
+        assert pair["first"] in allowed[0] and pair["second"] in allowed[1]
+        assert sum(pair["targets"]) == pytest.approx(1, abs=1e-5)
+    seen = pq.read_table(run.dynamics_file).to_pydict()
+    trained = {i for i, value in zip(seen["row_id"], seen["confidence"], strict=True) if value is not None}
+    assert trained == allowed[0] | allowed[1]  # hard rows are not trained on
+
+
+def test_a_region_of_the_map_can_be_trained_on_alone(calmix, reviews, encoders, cache, tmp_path):
+    encoder = encoders("bert", layers=1)
+    sizes = {}
+    for region, more in (("easy", {}), ("easy+ambiguous", {}), ("ambiguous", {"aum-percentile": 0.5})):
+        output = tmp_path / f"{region}{len(more)}"
+        call = arguments(reviews, encoder, output, **{"train-region": region, **more})
+        code, _, err = calmix(*call, *(["--aum-filter"] if more else []))
+        assert code == 0, err
+        run = Run.open(output)
+        rows = pq.read_table(run.dynamics_file)["row_id"].to_pylist()
+        sizes[region] = len(rows)
+        assert run.metrics()["sizes"]["train"] == len(rows) == run.guidance()["train_region"]["rows"]
+        regions = DataMap.read(run.plain_stage / "dynamics.parquet").regions()
+        whole = sum(int(getattr(regions, name).sum()) for name in region.split("+"))
+        assert len(rows) <= whole
+    assert sizes["easy"] == 32
+    assert sizes["ambiguous"] < 32  # threshold samples and doubtful rows are left out
+    assert len(runs_in(cache)) == 1
+
+
+def test_a_plain_run_of_other_rows_is_refused(calmix, reviews, encoders, cache, tmp_path):
+    encoder = encoders("bert", layers=1)
+    fewer = tmp_path / "fewer.csv"
+    fewer.write_text("\n".join((reviews / "train.csv").read_text().splitlines()[:60]) + "\n")
+    assert calmix(*arguments(reviews, encoder, tmp_path / "plain", train=fewer))[0] == 0
+    call = arguments(reviews, encoder, tmp_path / "run", method="informed-mixup")
+    code, _, err = calmix(*call, "--plain-run", tmp_path / "plain")
+    assert code == 2
+    assert "training rows are not on the data map" in err
+    assert not (tmp_path / "run").exists()
+    code, _, err = calmix(*call, "--plain-run", tmp_path / "nowhere")
+    assert code == 2 and "no such run directory" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "tdmixup", "epochs": 1}, "at least 2 epochs"),
+        ({"train-region": "easy", "epochs": 1}, "at least 2 epochs"),
+        ({"train-region": "somewhere"}, "--train-region is 'somewhere'"),
+    ],
+)
+def test_what_a_map_cannot_serve_is_refused_before_anything_is_trained(
+    calmix, reviews, encoders, cache, tmp_path, options, said
+):
+    code, _, err = calmix(*arguments(reviews, encoders("bert", layers=1), tmp_path / "run", **options))
+    assert code == 2
+    assert said in err
+    assert not cache.exists()
+
+
+def test_a_comparison_trains_the_plain_run_once(calmix, reviews, encoders, tmp_path):
+    call = arguments(reviews, encoders("bert", layers=1), tmp_path / "out")[1:]
+    code, out, err = calmix(
+        "compare", *call, "--methods", "informed-mixup,aum-saliency", "--seeds", 0, "--json"
+    )
+    assert code == 0, err
+    assert [arm["method"] for arm in json.loads(out)["arms"]] == ["plain", "informed-mixup", "aum-saliency"]
+    assert len(runs_in(tmp_path / "out" / "runs")) == 3
+
+
+def test_killed_in_any_stage_and_resumed_gives_the_same_bits(reviews, encoders, tmp_path):
+    """Killed in the plain stage, in the threshold pass and in the guided stage."""
+    encoder = encoders("bert", layers=1)
+    base = [sys.executable, "-m", "calmix"]
+    options = {"method": "tdmixup", "epochs": 4, "checkpoint-steps": 2}
+
+    def environment(name):
+        return {**os.environ, "CALMIX_CACHE": str(tmp_path / name)}
+
+    whole = tmp_path / "whole"
+    subprocess.run([*base, *arguments(reviews, encoder, whole, **options)], check=True, capture_output=True,
+                   env=environment("cache-whole"))  # fmt: skip
+    broken = tmp_path / "broken"
+    call = [*base, *arguments(reviews, encoder, broken, **options), "--resume"]
+    cache = tmp_path / "cache-broken" / "runs"
+
+    def checkpoints(pattern):
+        return lambda: any(newest_complete(path) for path in cache.glob(pattern))
+
+    def in_guided():
+        newest = newest_complete(broken / "checkpoints")
+        return newest is not None and int(newest.name.rpartition("-")[2]) >= 4
+
+    for is_time in (
+        checkpoints("[0-9a-f]*/checkpoints"),
+        checkpoints("threshold_passes/*/checkpoints"),
+        in_guided,
+    ):
+        process = subprocess.Popen(call, env=environment("cache-broken"), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)  # fmt: skip
+        deadline = time.monotonic() + 240
+        while not is_time():
+            assert process.poll() is None, "the run ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run(call, check=True, capture_output=True, env=environment("cache-broken"))
+    weights = [load_file(run / "model" / "model.safetensors") for run in (whole, broken)]
+    assert all(np.array_equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    guidance = [read_json(run / "guidance.json") for run in (whole, broken)]
+    for one in guidance:
+        one.pop("plain_run")
+        for verdict in one["label_filters"]:
+            for threshold_pass in verdict["passes"]:
+                threshold_pass.pop("was_trained")
+    assert guidance[0] == guidance[1]
+    shutil.rmtree(tmp_path / "cache-whole")
