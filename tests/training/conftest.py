@@ -22,6 +22,7 @@ def make_trainer(encoders, tmp_path):
         dropout=0.1,
         trainer=MixupTrainer,
         method=None,
+        known_rows=None,
         output="out",
         wrap=lambda model: model,
         **settings,
@@ -40,6 +41,8 @@ def make_trainer(encoders, tmp_path):
             "use_cpu": True, "dataloader_pin_memory": False,
         }  # fmt: skip
         extra = {"method": method} if method is not None else {}
+        if known_rows is not None:
+            extra["known_rows"] = known_rows
         made = trainer(
             model=wrap(model),
             args=MixupArguments(**{**defaults, **settings}),

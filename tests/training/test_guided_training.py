@@ -1,0 +1,125 @@
+"""Guided methods on real (tiny) networks: every family, pairs and choices, through the trainer."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.mixing.method import get_method
+from calmix.mixing.step import Watch
+from calmix.models.folding import last_linear
+from calmix.training.trainer import Forward
+from calmix.user_error import UserError
+from tiny import FAMILIES, sentences
+
+GUIDED = [("aum-saliency", {}), ("tdmixup", {"aum_filter": False}), ("informed-mixup", {})]
+
+
+def random_map(ids, labels, classes=2):
+    logits = np.random.default_rng(0).normal(size=(len(labels), 2, classes))
+    return DataMap.from_dynamics(TrainingDynamics.from_logits(logits, labels, row_ids=ids))
+
+
+def map_of(trainer):
+    rows = trainer.train_dataset
+    return random_map(rows.row_ids, rows.labels)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_features_seen_at_the_head_are_those_that_the_last_layer_takes(make_trainer, family):
+    trainer = make_trainer(rows=6, family=family, dropout=0.0)
+    inputs = trainer.data_collator([trainer.train_dataset[i] for i in range(6)])
+    inputs.pop("labels")
+    forward, watch = Forward(trainer.model, trainer.seams, inputs), Watch(trainer.seams.head)
+    logits = forward(watch)
+    head = last_linear(trainer.model)
+    assert torch.equal(forward.last_weight, head.weight)
+    expected = watch.seen @ head.weight.T + (0 if head.bias is None else head.bias)
+    np.testing.assert_allclose(logits.detach(), expected.detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "options"), GUIDED, ids=[name for name, _ in GUIDED])
+def test_every_row_of_the_groups_is_trained_on_and_recorded_once_an_epoch(make_trainer, name, options):
+    settings = {"rows": 42, "method": get_method(name, **options)}
+    trainer = make_trainer(known_rows=random_map([f"row-{i}" for i in range(42)], labels(42)), **settings)
+    trainer.train()
+    seen = trainer.recorder.dynamics().seen
+    groups = trainer.groups
+    if groups.cover == "all":
+        assert seen.all()
+    for epoch in range(2):
+        assert seen[:, epoch].sum() <= groups.rows_per_epoch
+    sums = trainer.journal.tallies()
+    assert [epoch["rows"] for epoch in sums] == [groups.rows_per_epoch] * 2
+    # One optimiser for the whole run: its step count goes on over the epochs.
+    steps = {int(state["step"]) for state in trainer.optimizer.state.values()}
+    assert steps == {2 * trainer.steps_per_epoch}
+
+
+def labels(rows):
+    return [int(name == "positive") for name in sentences(rows, seed=3)[1]]
+
+
+def test_the_bank_of_the_second_epoch_holds_the_logits_of_the_first(make_trainer):
+    method = get_method("aum-saliency", scope="global")
+    ids = [f"row-{i}" for i in range(40)]
+    trainer = make_trainer(rows=40, method=method, known_rows=random_map(ids, labels(40)))
+    trainer.train()
+    first = trainer.recorder.dynamics().logits[:, 0]
+    known = ~np.isnan(first).any(axis=1)
+    np.testing.assert_allclose(trainer.bank.logits[known], first[known], rtol=1e-6)
+    pairs = trainer.journal.pairs
+    assert {pair["epoch"] for pair in pairs} == {1, 2}
+
+
+def test_a_guided_method_without_a_map_says_what_to_do(make_trainer):
+    with pytest.raises(UserError, match=r"known_rows=DataMap\.read"):
+        make_trainer(method=get_method("aum-saliency"))
+
+
+def test_a_map_of_other_rows_is_refused(make_trainer):
+    with pytest.raises(UserError, match="not on the data map"):
+        make_trainer(method=get_method("aum-saliency"), known_rows=random_map(["a", "b"], [0, 1]))
+
+
+def write_rows(path, task, rows):
+    texts, _ = sentences(3 * rows, seed=5)
+    records = []
+    for i in range(rows):
+        record = {"text": texts[3 * i], "label": i % 3}
+        if task == "pair":
+            record |= {"text_pair": texts[3 * i + 1], "label": ("same", "other", "unclear")[i % 3]}
+        elif task == "choice":
+            record |= {"choices": [texts[3 * i + 1], texts[3 * i + 2], "it was great"]}
+        records.append(json.dumps(record))
+    path.write_text("\n".join(records) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("task", ["pair", "choice"])
+@pytest.mark.parametrize(
+    "method", [name for name, _ in GUIDED] + ["on-off-manifold", "rankmixup", "kernel-warping"]
+)
+def test_pairs_and_choices(calmix, encoders, tmp_path, monkeypatch, task, method):
+    monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "cache"))
+    train = write_rows(tmp_path / "train.jsonl", task, 36)
+    validation = write_rows(tmp_path / "validation.jsonl", task, 18)
+    code, out, err = calmix(
+        "train", "--train", train, "--validation", validation, "--model", encoders("bert", layers=1),
+        "--method", method, "--epochs", 2, "--batch-size", 8, "--learning-rate", 1e-3, "--threads", 1,
+        "--label-smoothing", 0.1, "--output", tmp_path / "run", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    metrics = json.loads(out)
+    assert metrics["task"] == task
+    assert [np.isfinite(epoch["train_loss"]) for epoch in metrics["history"]] == [True, True]
+    if method == "aum-saliency":
+        guidance = json.loads((tmp_path / "run" / "guidance.json").read_text())
+        assert all(len(pair["targets"]) == 3 for pair in guidance["pairs"])
+        # Three classes or choices: saliency tells rows apart.
+        assert (
+            sum(t["ties"] for t in guidance["tallies"]) < sum(t["searches"] for t in guidance["tallies"]) / 2
+        )
