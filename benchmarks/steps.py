@@ -32,10 +32,17 @@ LIMITS = {
     "input-mixup": 1.15,
     "features-only": 1.15,
     "manifold-mixup": 1.15,
+    "aum-saliency": 1.05,
+    "informed-mixup": 1.05,
+    "tdmixup": 1.05,
+    "kernel-warping": 1.05,
+    "rankmixup": 1.05,
     "regmixup at embeddings": None,
+    "on-off-manifold": None,
 }
 OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "regmixup at embeddings": ("regmixup", {"at": "embeddings"})
+    "regmixup at embeddings": ("regmixup", {"at": "embeddings"}),
+    "tdmixup": ("tdmixup", {"aum_filter": False}),  # the filter is a stage of its own
 }
 MEMORY_LIMIT = 1.1
 
@@ -57,6 +64,14 @@ class EqualRows:
         self.labels = generator.integers(0, 2, self.rows)
         self.lengths = np.full(self.rows, TOKENS)
 
+    def data_map(self) -> Any:
+        """What an earlier run might have said about the rows."""
+        from calmix.dynamics.datamap import DataMap
+        from calmix.dynamics.training_dynamics import TrainingDynamics
+
+        logits = np.random.default_rng(1).normal(size=(self.rows, 3, 2))
+        return DataMap.from_dynamics(TrainingDynamics.from_logits(logits, self.labels))
+
     def __len__(self) -> int:
         return self.rows
 
@@ -76,6 +91,7 @@ def make_trainer(case: str, directory: str) -> Any:
     prepare_processor()
     tokenizer = load_tokenizer("default")
     method, options = method_of(case)
+    rows = EqualRows()
     trainer = MixupTrainer(
         model=load_classifier("default", task="single", label_names=("a", "b"), seed=0),
         args=MixupArguments(
@@ -91,9 +107,10 @@ def make_trainer(case: str, directory: str) -> Any:
             use_cpu=True,
             dataloader_pin_memory=False,
         ),
-        train_dataset=EqualRows(),
+        train_dataset=rows,
         data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
         processing_class=tokenizer,
+        known_rows=rows.data_map(),
     )
     quiet(trainer)
     return trainer

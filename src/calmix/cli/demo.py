@@ -14,7 +14,7 @@ def demo(
     output: Annotated[Path, typer.Option(help="Where the data and the comparison go.")] = Path("demo-run"),
     as_json: AsJson = False,
 ) -> None:
-    """Compare two methods on film-review sentences, tested on more of them and on IMDb, another domain.
+    """Compare plain and guided methods on film-review sentences, tested on more of them and on IMDb.
 
     Example: calmix demo --output demo-run
     """
