@@ -25,6 +25,7 @@ from typing import Any
 
 import yaml
 
+from calmix.processes import is_alone
 from calmix.user_error import UserError
 
 
@@ -69,7 +70,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        if sys.platform != "win32" and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if sys.platform != "win32" and is_alone():
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, print_json
+from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.user_error import UserError
 
@@ -129,7 +129,7 @@ def map_rows(
                 raise
             rows = None
             notes.append(f"without texts: {error}; give the training file with --data")
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_first_process():
         options = {name: value for name, value in context.params.items() if name not in ("config", "as_json")}
         _write_and_show(found, rows, search, notes, options, as_json=as_json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from calmix.cli import training_options as options
 from calmix.cli.options import AsJson, Config, print_json
 from calmix.cli.training_options import OUTPUT, TRAINING, training_values
+from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.user_error import UserError
 
@@ -87,7 +87,7 @@ def run_training(
 
     plain = Run.open(plain_run) if plain_run else None
     run = train_staged(TrainConfig.from_dict(options), plain_run=plain, resume=resume)
-    if not _is_first_process():
+    if not is_first_process():
         return
     write_model_card(run)
     write_run_report(run)
@@ -120,7 +120,3 @@ def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:
     if not run.config_file.is_file():
         raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
     return {**run.config(), "output": options["output"]}
-
-
-def _is_first_process() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0

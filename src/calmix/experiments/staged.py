@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from calmix.experiments.store import RunStore
+from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, plain_config
@@ -41,16 +42,18 @@ def train_staged(
     check_output(run, config, resume=resume)
     if run.is_finished or not needs_plain_run(config):
         return train(config, resume=resume)
-    store = store or default_store()
+    is_cache, store = store is None, store or default_store()
     if plain_run is None:
         fingerprint = store.fingerprints.of(plain_config(config))
         state = "found" if store.is_finished(fingerprint) else "to be made"
         say(f"stage 1 of 2: plain run for the data map, {state} in {store.path / fingerprint}")
         plain_run = store.run_for(plain_config(config), fingerprint)
+        if is_cache and is_first_process():
+            store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small
     say(f"stage 2 of 2: {config.method}")
     return train(config, resume=resume, plain_run=plain_run, passes=store.passes)
 
 
 def say(line: str) -> None:
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_first_process():
         print(line, file=sys.stderr)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
 from calmix.models.loading import load_classifier, load_tokenizer, longest_input
+from calmix.processes import is_first_process
 from calmix.run import locked, replacing
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import newest_complete
@@ -222,7 +222,7 @@ def fingerprint_of(config: TrainConfig, rows: EncodedRows, model: PreTrainedMode
 
 def write_pass(place: Path, rows: Rows, run: ThresholdRun, aum: npt.NDArray[np.float64]) -> None:
     """Mark a pass as finished; every process of several holds the same numbers, the first one writes."""
-    if not _is_first_process():
+    if not is_first_process():
         return
     table = pa.table(
         {
@@ -246,7 +246,3 @@ def read_pass(file: Path, rows: EncodedRows) -> npt.NDArray[np.float64] | None:
     if table["row_id"].to_pylist() != rows.row_ids.tolist():
         raise UserError("this pass was trained on other rows", file=file, remedy="delete its directory")
     return np.asarray(table["aum"].to_numpy(), dtype=np.float64)
-
-
-def _is_first_process() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0

@@ -1,0 +1,15 @@
+"""Which of several processes this is, as torchrun and accelerate say it."""
+
+from __future__ import annotations
+
+import os
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes and speaks."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def is_alone() -> bool:
+    """Whether the run has one process."""
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1
