@@ -53,6 +53,7 @@ def evaluate(
     id_column: Annotated[
         str | None, typer.Option(help="Column of --data. Default: rows are numbered.")
     ] = None,
+    image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",
@@ -75,6 +76,7 @@ def evaluate(
             "choices": choices_column,
             "label": label_column,
             "id": id_column,
+            "image": image_column,
         }
         settings = {"max_length": max_length, "batch_size": batch_size, "device": device}
         sources.append(_predicted(model, data, columns, settings, origin=len(sources)))

@@ -27,6 +27,8 @@ class RowKey(NamedTuple):
     batch: int
     is_padding: bool = False
     """A repeated row that only fills up the last batches of several processes: trained with weight 0."""
+    epoch: int = 0
+    """Decides how an image is cropped, flipped and turned."""
 
 
 class RowDataset(Protocol):
@@ -107,15 +109,19 @@ class EpochBatchSampler:
         filler = int(batches[0][0])
         for number in range(len(self)):
             positions = batches[number] if number < len(batches) else ()
-            keys = [RowKey(int(position), number) for position in positions]
+            keys = [RowKey(int(position), number, epoch=self.epoch) for position in positions]
             if self.processes > 1:
-                keys += [RowKey(filler, number, is_padding=True)] * (self.batch_size - len(keys))
+                padding = RowKey(filler, number, is_padding=True, epoch=self.epoch)
+                keys += [padding] * (self.batch_size - len(keys))
             yield keys
 
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Any map-style dataset, asked with `RowKey`s; each row comes with its key."""
+    """Any map-style dataset, asked with `RowKey`s; each row comes with its key.
+
+    A dataset whose rows look different in every epoch has `in_epoch(position, epoch)`.
+    """
 
     rows: RowDataset
 
@@ -123,7 +129,8 @@ class KeyedRows:
         return len(self.rows)
 
     def __getitem__(self, key: RowKey) -> tuple[RowKey, dict[str, Any]]:
-        return key, self.rows[key.position]
+        in_epoch = getattr(self.rows, "in_epoch", None)
+        return key, self.rows[key.position] if in_epoch is None else in_epoch(key.position, key.epoch)
 
 
 @dataclass(frozen=True)
