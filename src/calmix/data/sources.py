@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from calmix.data.embedded_images import embedded_table, has_embedded_split, is_embedded
 from calmix.data.files import EXTENSIONS_LISTED, data_extension, file_stem, read_table
 from calmix.data.hub import hub_splits, read_hub_table
 from calmix.data.image_sources import class_folders, find_image_folder, folder_table
@@ -17,6 +18,8 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
 
 def read_source(source: str | Path, split: str) -> Table:
     """The table of a split. A plain file is itself whatever split is asked for."""
+    if is_embedded(source):
+        return embedded_table(str(source), split)
     path = Path(source)
     if path.is_dir():
         file = find_split_file(path, split)
@@ -38,6 +41,8 @@ def read_source(source: str | Path, split: str) -> Table:
 
 def has_split(source: str | Path, split: str) -> bool:
     """Whether a directory or hub dataset brings this split along; a plain file brings none."""
+    if is_embedded(source):
+        return has_embedded_split(str(source), split)
     path = Path(source)
     if path.is_dir():
         if find_split_file(path, split) is not None:
