@@ -25,15 +25,13 @@ from torch import Tensor, nn
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.models.folding import last_linear
-from calmix.models.inputs import Encoded
 from calmix.models.loading import load_inputs, load_trained
 from calmix.models.seams import Seams
 from calmix.randomness import stream
+from calmix.training.forward_passes import Batch, batches_of, best_device
 from calmix.training.hardware import check_device, prepare_processor
 from calmix.training.progress import hush
 from calmix.user_error import UserError
-
-Batch = dict[str, Tensor]
 
 
 class NoDropout(UserError):
@@ -83,18 +81,10 @@ def dropout_with_checkpoint(
     )
 
 
-def best_device(device: str) -> torch.device:
-    """What the Trainer would take for `auto`."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        device = "mps" if device == "cpu" and torch.backends.mps.is_available() else device
-    return torch.device(device)
-
-
 @torch.no_grad()
 def dropout_passes(
     model: nn.Module,
-    encoded: Encoded,
+    encoded: Any,
     collator: Any,
     *,
     passes: int,
@@ -112,10 +102,7 @@ def dropout_passes(
     view, order = encoded.by_length()
 
     def batches() -> Iterator[Batch]:
-        for start in range(0, len(view), batch_size):
-            features = [view[place] for place in range(start, min(start + batch_size, len(view)))]
-            batch = collator(features)
-            yield {name: value.to(device) for name, value in batch.items() if name != "labels"}
+        return batches_of(view, collator, batch_size, device)
 
     head = DropoutHead.find(model, next(batches()))
     with torch.random.fork_rng():
