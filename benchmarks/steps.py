@@ -4,8 +4,8 @@
 
 The embedded encoder is trained on rows of one length (32 tokens), so that a method's padding adds nothing
 and the ratio is the method's own cost; images are 28x28, through the small ResNet. Steps of plain and of a
-method take turns; the ratio is the median of the pairs with its bootstrap interval. Peak memory is measured in
-a process of its own for each method, less what the process held after loading.
+method take turns; the ratio is the median of the pairs with its bootstrap interval. Peak memory is measured
+in a process of its own for each method, less what the process held after loading.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ from calmix import register_networks
 from calmix.calibration.prediction_files import read_predictions
 from calmix.data.images import decode
 from calmix.data.reading import read_rows
+from calmix.models.inputs import TextInputs
+from calmix.models.loading import load_inputs, load_tokenizer, load_trained
 from calmix.training.checkpoints import newest_complete
+from calmix.user_error import UserError
 from pictures import write_folders, write_npz
 from tiny import read_json
 
@@ -229,6 +232,34 @@ def test_bad_input_is_one_line_and_leaves_nothing(calmix, data, tmp_path, more, 
     assert said in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_images_for_a_text_checkpoint_and_texts_for_an_image_run(calmix, data, encoders, reviews, tmp_path):
+    with pytest.raises(UserError, match="the model reads texts, and these rows are images"):
+        TextInputs(load_tokenizer(str(encoders("bert"))), 10).encode(read_rows(data / "test.npz"))
+    train(calmix, data, tmp_path / "run", "resnet-small", "--epochs", 1, "--batch-size", 60)
+    inputs = load_inputs(tmp_path / "run" / "model", load_trained(tmp_path / "run" / "model"))
+    with pytest.raises(UserError, match="the model reads images, and these rows are texts"):
+        inputs.encode(read_rows(reviews / "test.csv"))
+    code, _, err = calmix(
+        "predict", tmp_path / "run", "--input", reviews / "test.csv", "--output", tmp_path / "a.csv"
+    )
+    assert (code, "no column 'image'" in err) == (2, True)
+    code, _, err = calmix("evaluate", tmp_path / "run" / "predictions" / "test.parquet", "--mc-dropout", 3)
+    assert (code, "--mc-dropout asks a network" in err) == (2, True)
+
+
+def test_images_of_another_size_are_brought_to_that_of_training(calmix, data, tmp_path):
+    train(calmix, data, tmp_path / "run", "resnet-small", "--epochs", 1, "--batch-size", 30)
+    write_npz(tmp_path / "large.npz", 30, skip=90, classes=3, side=24)
+    results = []
+    for file in (data / "test.npz", tmp_path / "large.npz"):
+        code, out, err = calmix("evaluate", "--model", tmp_path / "run", "--data", file, "--no-intervals",
+                                "--json")  # fmt: skip
+        assert code == 0, err
+        results.append(json.loads(out)["files"][0]["nll"])
+    # Every pixel three times as wide, and shrunk again: the same image but for the filter.
+    assert results[0] == pytest.approx(results[1], abs=0.05)
 
 
 def test_texts_for_an_image_network(calmix, reviews, tmp_path):

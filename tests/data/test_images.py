@@ -62,6 +62,13 @@ def test_folders_arrays_and_tables_give_the_same_images(tmp_path):
     pq.write_table(pa.table({"image": contents, "label": labels}), stored)
     hub = tmp_path / "hub.parquet"
     pq.write_table(pa.table({"image": [{"bytes": c, "path": None} for c in contents], "label": labels}), hub)
+    mixed = tmp_path / "mixed.parquet"
+    halves = [
+        {"bytes": c, "path": None} if i % 2 else {"bytes": None, "path": f}
+        for i, (c, f) in enumerate(zip(contents, files, strict=True))
+    ]
+    pq.write_table(pa.table({"image": halves, "label": labels}), mixed)
+    assert read_rows(mixed, "train").fingerprint() == read_rows(stored, "train").fingerprint()
     for source, places in ((folder, order), (npz, range(30)), (listed, range(30)), (stored, range(30)),
                            (hub, range(30))):  # fmt: skip
         rows = read_rows(source, "train")
@@ -159,6 +166,10 @@ def test_bad_images_are_named_by_their_row(tmp_path, monkeypatch):
         with pytest.raises(UserError) as caught:
             read_rows("a.jsonl")
         assert str(caught.value).startswith(said)
+    whole = png(digits(1, side=24)[0][0])
+    (tmp_path / "half.png").write_bytes(whole[: len(whole) - 30])
+    with pytest.raises(UserError, match=r"half\.png: the image cannot be decoded"):
+        decode(str(tmp_path / "half.png"))
     (tmp_path / "b.npz").write_bytes(b"not a zip")
     with pytest.raises(UserError, match=r"b\.npz: not a readable \.npz file"):
         read_rows("b.npz")

@@ -87,7 +87,10 @@ def evaluate(
 
         sources += ensemble_sources(sources, origin=len(files or []))
     if mc_dropout is not None:
-        sources += _dropout_sources(files or [], mc_dropout, settings, seed=seed)
+        dropped = _dropout_sources(files or [], mc_dropout, settings, seed=seed)
+        if not dropped and model is None:
+            raise UserError("--mc-dropout asks a network", remedy="name a run, or give --model and --data")
+        sources += dropped
     if model is not None and data is not None:
         columns = {
             "text": text_column,

@@ -138,4 +138,6 @@ def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImag
             raise table.error(str(error), row, column, COLUMN_REMEDY) from None
         images.append(image)
         digests.append(digest)
+    if len({type(image) for image in images}) > 1:  # a column is of one kind
+        images = [image if isinstance(image, bytes) else Path(image).read_bytes() for image in images]
     return images, digests

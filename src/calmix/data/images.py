@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calmix.user_error import UserError
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -46,7 +48,11 @@ def decode(image: StoredImage) -> Pixels:
     content = image if isinstance(image, bytes) else Path(image).read_bytes()
     header = PNM_HEADER.match(content)
     if header is None:
-        return _decode_file(content)
+        try:
+            return _decode_file(content)
+        except (OSError, SyntaxError, ValueError) as error:  # what each format's reader raises
+            file = None if isinstance(image, bytes) else image
+            raise UserError(f"the image cannot be decoded ({error})", file=file) from None
     width, height = int(header[2]), int(header[3])
     if header[1] == b"5":
         gray = np.frombuffer(content, np.uint8, width * height, header.end()).reshape(height, width, 1)

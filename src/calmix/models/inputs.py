@@ -18,6 +18,7 @@ from calmix.data.pixels import (
     encode_images,
 )
 from calmix.data.rows import Rows
+from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -37,6 +38,8 @@ class TextInputs:
         return self.tokenizer
 
     def encode(self, rows: Rows, *, training_seed: int | None = None) -> EncodedRows:
+        if rows.task == "image":
+            raise UserError("the model reads texts, and these rows are images", file=rows.source)
         return encode_rows(rows, self.tokenizer, max_length=self.max_length)
 
     def collator(self, *, is_choice: bool = False) -> Any:
@@ -82,6 +85,8 @@ class ImageInputs:
         return (int(size["height"]), int(size["width"])) if is_plain else None
 
     def encode(self, rows: Rows, *, training_seed: int | None = None) -> EncodedImages:
+        if rows.task != "image":
+            raise UserError("the model reads images, and these rows are texts", file=rows.source)
         augmentation = None
         if training_seed is not None and self.steps:
             augmentation = Augmentation(self.steps, training_seed, len(rows))

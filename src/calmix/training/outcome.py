@@ -119,7 +119,7 @@ def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, A
             "epoch": round(entry["epoch"]),
             "train_loss": losses.get(round(entry["epoch"]) - 1),
             "accuracy": entry["eval_accuracy"],
-            "validation_ece": entry["eval_ece"],
+            "validation_ece": entry.get("eval_ece"),  # runs begun before it was measured
             "validation_nll": entry["eval_nll"],
             "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
             "temperature": entry["eval_temperature"],
