@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from calmix.mixing.method import Method as Method
     from calmix.mixing.method import get_method as get_method
     from calmix.mixing.method import list_methods as list_methods
+    from calmix.models.registration import register_networks as register_networks
     from calmix.training.arguments import MixupArguments as MixupArguments
     from calmix.training.recording import RecordsDynamics as RecordsDynamics
     from calmix.training.trainer import MixupTrainer as MixupTrainer
@@ -55,6 +56,7 @@ _HOME = {
     "brier_score": "calmix.calibration.scores",
     "area_under_risk_coverage": "calmix.calibration.risk_coverage",
     "guaranteed_threshold": "calmix.calibration.selective",
+    "register_networks": "calmix.models.registration",
     "UserError": "calmix.user_error",
 }
 __all__ = list(_HOME)

@@ -49,7 +49,7 @@ def test_parquet_without_rows(tmp_path):
 )
 def test_unknown_extension(name, problem, write):
     assert message(write(name, "text")) == (
-        f"{name}: {problem}; use .csv .tsv .json .jsonl .parquet, each also .gz"
+        f"{name}: {problem}; use .csv .tsv .json .jsonl .parquet, each also .gz; .npz for images"
     )
 
 

@@ -52,7 +52,8 @@ def test_a_directory_without_the_split(write):
     write("reviews/README.md", "about")
     assert message("reviews") == (
         "reviews: no train file in this directory; it holds: README.md, training.csv; "
-        "name it train with one of .csv .tsv .json .jsonl .parquet, each also .gz"
+        "name it train with one of .csv .tsv .json .jsonl .parquet, each also .gz; "
+        "or one folder of images per class"
     )
     assert not has_split("reviews", "train")
 

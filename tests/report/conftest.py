@@ -69,6 +69,7 @@ def build_run(path: Path) -> Run:
             "epoch": epoch,
             "train_loss": 1 / epoch,
             "validation_nll": 0.6 + 0.01 * epoch,
+            "validation_ece": epoch / 100,
             "validation_nll_calibrated": abs(epoch - 2) / 10 + 0.5,
             "temperature": 1 + epoch / 10,
             "accuracy": 0.7,

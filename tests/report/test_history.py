@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from calmix.report.history import history_figure, history_table
+from calmix.report.history import error_figure, history_figure, history_table
 
 
 def test_lines_and_ring_show_the_recorded_numbers(finished):
@@ -13,10 +13,16 @@ def test_lines_and_ring_show_the_recorded_numbers(finished):
 
 def test_the_table_marks_the_kept_epoch(finished):
     assert history_table(finished.metrics()["history"]).rows == (
-        ("1", "1.0000", "0.6100", "0.6000", "1.100", "70.0", "–"),
-        ("2", "0.5000", "0.6200", "0.5000", "1.200", "70.0", "kept"),
-        ("3", "0.3333", "0.6300", "0.6000", "1.300", "70.0", "–"),
+        ("1", "1.0000", "0.6100", "0.6000", "1.100", "70.0", "1.00", "–"),
+        ("2", "0.5000", "0.6200", "0.5000", "1.200", "70.0", "2.00", "kept"),
+        ("3", "0.3333", "0.6300", "0.6000", "1.300", "70.0", "3.00", "–"),
     )
+
+
+def test_the_calibration_error_of_every_epoch_stands_beside_the_error_rate(finished):
+    ece, wrong = error_figure(finished.metrics()["history"]).data
+    assert (ece.name, ece.y) == ("validation ECE", (1.0, 2.0, 3.0))
+    assert [round(value, 6) for value in wrong.y] == [30.0] * 3
 
 
 def test_a_loss_that_was_not_recorded_is_a_gap_not_a_zero():

@@ -164,7 +164,7 @@ def _differences(
         matched_by = same_order(first.rows, second.rows)
         other = second.measured
         if matched_by is None:
-            rows, matched_by = match_rows(_joined(first.source), _joined(second.source))
+            rows, matched_by = match_rows(joined(first.source), joined(second.source))
             other = _evaluate(second.source, [rows], settings, seed).measured
     except DifferentRows as different:
         nothing = {"matched_by": None, "metric": None, "difference": None, "ci": None}
@@ -203,7 +203,8 @@ def same_order(first: RowFingerprint, second: RowFingerprint) -> MatchedBy | Non
     return None
 
 
-def _joined(source: Source) -> Predictions:
+def joined(source: Source) -> Predictions:
+    """All rows of a source at once."""
     parts = list(source.batches())
     ids = [part.ids for part in parts if part.ids is not None]
     return Predictions(

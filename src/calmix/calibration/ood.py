@@ -95,7 +95,7 @@ def area_under_roc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float
     >>> area_under_roc([3.0, 2.0, 1.0], [2.0, 0.5])
     0.75
     """
-    inside, outside = _check_scores(in_scores, out_scores)
+    inside, outside = check_scores(in_scores, out_scores)
     ordered = np.sort(outside)
     below = np.searchsorted(ordered, inside, side="left").sum()
     not_above = np.searchsorted(ordered, inside, side="right").sum()
@@ -108,7 +108,7 @@ def average_precision_in(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) ->
     >>> round(average_precision_in([3.0, 1.0], [2.0]), 6)
     0.833333
     """
-    inside, outside = _check_scores(in_scores, out_scores)
+    inside, outside = check_scores(in_scores, out_scores)
     return _average_precision(inside, outside)
 
 
@@ -118,7 +118,7 @@ def average_precision_out(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -
     >>> average_precision_out([3.0, 1.0], [2.0])
     0.5
     """
-    inside, outside = _check_scores(in_scores, out_scores)
+    inside, outside = check_scores(in_scores, out_scores)
     return _average_precision(-outside, -inside)
 
 
@@ -134,7 +134,7 @@ def false_positive_rate(
     0.5
     """
     share = check_fraction(true_positive_rate, name="true_positive_rate")
-    inside, outside = _check_scores(in_scores, out_scores)
+    inside, outside = check_scores(in_scores, out_scores)
     # 0.05 * 20 is 1 but for the last bit, which must not cost a row.
     dropped = int(np.floor((1.0 - share) * len(inside) + 1e-9))
     threshold = np.partition(inside, dropped)[dropped]
@@ -191,7 +191,8 @@ def _average_precision(wanted: Floats, unwanted: Floats) -> float:
     return float((rise * (wanted_above / (wanted_above + unwanted_above))).sum() / len(wanted))
 
 
-def _check_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Floats, Floats]:
+def check_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Two non-empty vectors of finite numbers, in float64."""
     checked = []
     for name, scores in (("in_scores", in_scores), ("out_scores", out_scores)):
         array = np.asarray(scores)

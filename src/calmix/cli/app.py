@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli import calibrate, compare, demo, evaluate, methods, predict, train
+from calmix.cli import calibrate, compare, demo, evaluate, methods, ood, predict, train
 from calmix.cli import map as data_map
 from calmix.user_error import UserError
 
@@ -25,6 +25,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("map")(data_map.map_rows)
 app.command("predict")(predict.predict)
+app.command("ood")(ood.ood)
 app.command("methods")(methods.methods)
 app.command("demo")(demo.demo)
 

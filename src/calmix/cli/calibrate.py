@@ -25,6 +25,7 @@ def calibrate(
     pair_column: Annotated[str | None, typer.Option(help="Default: text_pair.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Default: choices.")] = None,
     label_column: Annotated[str | None, typer.Option(help="Default: label.")] = None,
+    image_column: Annotated[str | None, typer.Option(help="Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -49,6 +50,7 @@ def calibrate(
         pair_column=pair_column,
         choices_column=choices_column,
         label_column=label_column,
+        image_column=image_column,
         max_length=max_length,
     )
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,7 +54,15 @@ def evaluate(
     id_column: Annotated[
         str | None, typer.Option(help="Column of --data. Default: rows are numbered.")
     ] = None,
+    image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, split by split.")
+    ] = False,
+    mc_dropout: Annotated[
+        int | None,
+        typer.Option(help="Also the mean of so many passes with dropout on, of runs and --model."),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",
     config: Config = None,
@@ -62,12 +71,26 @@ def evaluate(
     """Measure calibration, with intervals; several files side by side, with paired differences.
 
     Example: calmix evaluate before.parquet after.parquet
+
+    Example: calmix evaluate --ensemble run-0 run-1 run-2
+
+    Example: calmix evaluate run --mc-dropout 10
     """
     from calmix.calibration.file_evaluation import evaluate_sources, open_sources
 
     sources: list[Source] = []
     for place, path in enumerate(files or []):
         sources += open_sources(path, origin=place)
+    settings = {"max_length": max_length, "batch_size": batch_size, "device": device}
+    if ensemble:
+        from calmix.calibration.ensemble import ensemble_sources
+
+        sources += ensemble_sources(sources, origin=len(files or []))
+    if mc_dropout is not None:
+        dropped = _dropout_sources(files or [], mc_dropout, settings, seed=seed)
+        if not dropped and model is None:
+            raise UserError("--mc-dropout asks a network", remedy="name a run, or give --model and --data")
+        sources += dropped
     if model is not None and data is not None:
         columns = {
             "text": text_column,
@@ -75,9 +98,9 @@ def evaluate(
             "choices": choices_column,
             "label": label_column,
             "id": id_column,
+            "image": image_column,
         }
-        settings = {"max_length": max_length, "batch_size": batch_size, "device": device}
-        sources.append(_predicted(model, data, columns, settings, origin=len(sources)))
+        sources += _predicted(model, data, columns, settings, mc_dropout, seed=seed, origin=len(sources))
     elif model is not None or data is not None:
         missing = "--data" if data is None else "--model"
         raise UserError("--model and --data belong together", remedy=f"give {missing} too")
@@ -99,9 +122,43 @@ def evaluate(
         _print(result)
 
 
+def _dropout_sources(files: list[Path], passes: int, settings: dict[str, Any], *, seed: int) -> list[Source]:
+    """The splits of every run again, with dropout on: by the saved model, and with its temperature undone."""
+    from calmix.calibration.file_evaluation import Source
+    from calmix.run import Run
+    from calmix.training.mc_dropout import dropout_with_checkpoint
+    from calmix.training.run_rows import rows_of_run
+
+    made = []
+    for place, path in enumerate(files):
+        if not (path / "config.yaml").is_file():
+            continue
+        run = Run.open(path)
+        temperature = float(run.metrics()["temperature"])
+        length = settings["max_length"] or run.config()["max_length"]
+        for split, rows in rows_of_run(run).items():
+            found = dropout_with_checkpoint(
+                run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}
+            )
+            facts = {"mc_dropout": passes, "encoder_passes": found.encoder_passes}
+            name = f"{run.path}:{split}, MC dropout"
+            for stage, scale in (("calibrated", 1.0), ("uncalibrated", 1 / temperature)):
+                predictions = found.predictions(rows, scale)
+                title = name if stage == "calibrated" else f"{name} (uncalibrated)"
+                made.append(Source(title, partial(list, [predictions]), place, split, stage, facts))
+    return made
+
+
 def _predicted(
-    model: Path, data: Path, columns: dict[str, str | None], settings: dict[str, Any], *, origin: int
-) -> Source:
+    model: Path,
+    data: Path,
+    columns: dict[str, str | None],
+    settings: dict[str, Any],
+    mc_dropout: int | None,
+    *,
+    seed: int,
+    origin: int,
+) -> list[Source]:
     """What a checkpoint says about a labelled file; a run knows its own columns and length."""
     from calmix.calibration.file_evaluation import Source
     from calmix.data.columns import ColumnNames
@@ -124,7 +181,15 @@ def _predicted(
     from calmix.training.prediction import as_predictions, predict_with_checkpoint
 
     predictions = as_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
-    return Source(f"{model}:{data}", lambda: [predictions], origin)
+    found = [Source(f"{model}:{data}", lambda: [predictions], origin)]
+    if mc_dropout is not None:
+        from calmix.training.mc_dropout import dropout_with_checkpoint
+
+        passes = dropout_with_checkpoint(checkpoint, rows, passes=mc_dropout, seed=seed, **settings)
+        mean = passes.predictions(rows)
+        facts = {"mc_dropout": mc_dropout, "encoder_passes": passes.encoder_passes}
+        found.append(Source(f"{model}:{data}, MC dropout", lambda: [mean], origin, facts=facts))
+    return found
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -195,7 +195,9 @@ def _rows(found: DynamicsSource, source: Path, data: str | None, names: dict[str
         return read_mapped_rows(found.datamap, data, ColumnNames.from_options(**names), labelled=False)
     trained = run.config()
     given = {name: names[name] or trained[f"{name}_column"] for name in names}
-    columns = ColumnNames.from_options(**given, label=trained["label_column"])
+    columns = ColumnNames.from_options(
+        **given, label=trained["label_column"], image=trained.get("image_column")
+    )
     return read_mapped_rows(found.datamap, data or trained["train"], columns)
 
 

@@ -30,6 +30,7 @@ def predict(
     pair_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Default: rows are numbered.")] = None,
+    image_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     config: Config = None,
@@ -55,6 +56,7 @@ def predict(
         choices=choices_column or trained["choices_column"],
         label=trained["label_column"],
         id=id_column,
+        image=image_column or trained.get("image_column"),
     )
     # The choices of a row have no names, but their number must be that of training.
     names = tuple(metrics["label_names"]) if metrics["task"] == "choice" else None

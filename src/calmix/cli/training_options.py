@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli.options import config_tables, parse_assignments
+from calmix.training.model_settings import settings_for, trainer_settings_for
 
 # The groups under which `--help` lists the options.
 DATA, TRAINING, OUTPUT = "Data", "Training", "Run"
@@ -29,8 +30,37 @@ ChoicesColumn = Annotated[str | None, typer.Option(help="Default: choices.", ric
 LabelColumn = Annotated[str | None, typer.Option(help="Default: label.", rich_help_panel=DATA)]
 IdColumn = Annotated[str | None, typer.Option(help="Default: rows are numbered.", rich_help_panel=DATA)]
 
+ImageColumn = Annotated[str | None, typer.Option(help="Default: image.", rich_help_panel=DATA)]
+
 Model = Annotated[
-    str, typer.Option(help="'default', a checkpoint directory or a hub name.", rich_help_panel=TRAINING)
+    str,
+    typer.Option(
+        help="'default', a checkpoint, a hub name, or made anew: text-cnn; for images vgg16, resnet18, "
+        "resnet34, resnet50, resnet-small.",
+        rich_help_panel=TRAINING,
+    ),
+]
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE of a network made anew, such as dropout=0.3.", rich_help_panel=TRAINING),
+]
+Augment = Annotated[
+    str | None,
+    typer.Option(help="Of training images: crop,flip,rotation. Default: none.", rich_help_panel=TRAINING),
+]
+Optimizer = Annotated[
+    str | None,
+    typer.Option(
+        help="adamw, sgd:momentum=0.9:weight_decay=5e-4 or adadelta:rho=0.95. Default: as suits the model.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Schedule = Annotated[
+    str | None,
+    typer.Option(
+        help="linear, constant or step:epochs=[60,120,160]:factor=0.5. Default: as suits the model.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 Alpha = Annotated[
     float | None, typer.Option(help="Mixing ratios are drawn from Beta(α, α).", rich_help_panel=TRAINING)
@@ -41,9 +71,19 @@ LabelSmoothing = Annotated[
 MethodOption = Annotated[
     list[str] | None, typer.Option(help="NAME=VALUE, an option of the method.", rich_help_panel=TRAINING)
 ]
-Epochs = Annotated[int, typer.Option(help="Passes over the training rows.", rich_help_panel=TRAINING)]
-BatchSize = Annotated[int, typer.Option(help="Rows per device.", rich_help_panel=TRAINING)]
-LearningRate = Annotated[float, typer.Option(help="Decays to 0 in a line.", rich_help_panel=TRAINING)]
+Epochs = Annotated[
+    int,
+    typer.Option(help="Passes over the training rows (text-cnn 25, images 30).", rich_help_panel=TRAINING),
+]
+BatchSize = Annotated[
+    int, typer.Option(help="Rows per device (text-cnn 50, images 128).", rich_help_panel=TRAINING)
+]
+LearningRate = Annotated[
+    float,
+    typer.Option(
+        help="Decays to 0 in a line (text-cnn 1, images 0.1: see --schedule).", rich_help_panel=TRAINING
+    ),
+]
 MaxLength = Annotated[
     int, typer.Option(help="Longer texts are cut to this many tokens.", rich_help_panel=TRAINING)
 ]
@@ -91,13 +131,23 @@ def training_values(context: typer.Context, *, without: set[str]) -> dict[str, A
 
     `without`: parameters of the verb that are none of training's.
     """
-    own = without | {"config", "as_json", "alpha", "method_option"}
+    own = without | {"config", "as_json", "alpha", "method_option", "model_option"}
     values = {name: value for name, value in context.params.items() if name not in own}
     tables = config_tables(context)
+    model = str(values["model"])
+    for name, value in settings_for(model).items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "DEFAULT":  # nobody said anything else
+            values[name] = value
+    trainer = {**trainer_settings_for(model), **tables.get("trainer", {})}
+    model_options = {
+        **tables.get("model_options", {}),
+        **parse_assignments(context.params["model_option"], "--model-option"),
+    }
     options = {
         **tables.get("method_options", {}),
         **parse_assignments(context.params["method_option"], "--method-option"),
     }
     if context.params["alpha"] is not None:
         options["alpha"] = context.params["alpha"]
-    return values | {"method_options": options, "trainer": tables.get("trainer", {})}
+    return values | {"method_options": options, "trainer": trainer, "model_options": model_options}

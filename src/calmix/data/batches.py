@@ -26,6 +26,8 @@ class RowKey(NamedTuple):
     """A repeated row that only fills up the last batches of several processes: trained with weight 0."""
     group: int = 0
     """The group of rows that it stands for, where a method tells groups apart."""
+    epoch: int = 0
+    """Decides how an image is cropped, flipped and turned."""
 
 
 class RowDataset(Protocol):
@@ -66,9 +68,9 @@ class EpochBatchSampler:
         filler = batches[0][0]
         for number in range(len(self)):
             rows = batches[number] if number < len(batches) else []
-            keys = [RowKey(position, number, group=group) for position, group in rows]
+            keys = [RowKey(position, number, epoch=self.epoch, group=group) for position, group in rows]
             if self.processes > 1:
-                padding = RowKey(filler[0], number, is_padding=True, group=filler[1])
+                padding = RowKey(filler[0], number, is_padding=True, epoch=self.epoch, group=filler[1])
                 keys += [padding] * (self.batch_size - len(keys))
             yield keys
 
@@ -84,7 +86,10 @@ class EpochBatchSampler:
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Any map-style dataset, asked with `RowKey`s; each row comes with its key."""
+    """Any map-style dataset, asked with `RowKey`s; each row comes with its key.
+
+    A dataset whose rows look different in every epoch has `in_epoch(position, epoch)`.
+    """
 
     rows: RowDataset
 
@@ -92,7 +97,8 @@ class KeyedRows:
         return len(self.rows)
 
     def __getitem__(self, key: RowKey) -> tuple[RowKey, dict[str, Any]]:
-        return key, self.rows[key.position]
+        in_epoch = getattr(self.rows, "in_epoch", None)
+        return key, self.rows[key.position] if in_epoch is None else in_epoch(key.position, key.epoch)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What is suspicious about the data of a run, found before training.
 
 Nothing here stops a run: every function gives findings to print. Two inputs are the same if they agree
-but for case and blanks; the choices of a question may stand in any order.
+but for case and blanks; the choices of a question may stand in any order. Two images are the same if their
+files are.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def input_keys(rows: Rows) -> list[InputKey]:
     >>> input_keys(one)
     [('good film',)]
     """
+    if rows.task == "image":
+        return [(digest,) for digest in rows.digests()]
     texts = [fold(text) for text in rows.texts()]
     if rows.task == "pair":
         return list(zip(texts, map(fold, rows.pairs()), strict=True))
@@ -91,7 +94,8 @@ def shared_with_training(
     shared = [position for position, key in enumerate(input_keys(other)) if key in seen]
     if not shared:
         return []
-    message = f"{_share(len(shared), len(other))} also stand in training (case and blanks aside)"
+    aside = "" if other.task == "image" else " (case and blanks aside)"
+    message = f"{_share(len(shared), len(other))} also stand in training{aside}"
     return [Finding("warning", split, message, len(shared), _ids(other, shared))]
 
 

@@ -1,7 +1,7 @@
 """Which columns of a table are what, and the input columns with every value checked.
 
-A table is one of three tasks: `single` (a text), `pair` (a text and a second one) or `choice` (a text
-and a list of answers of which one is right).
+A table is one of four tasks: `single` (a text), `pair` (a text and a second one), `choice` (a text and a
+list of answers of which one is right) or `image`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from typing import Any, Literal
 from calmix.data.table import Table, shorten
 from calmix.user_error import UserError
 
-Task = Literal["single", "pair", "choice"]
+Task = Literal["single", "pair", "choice", "image"]
 
-TASK_NAMES: dict[Task, str] = {"single": "single texts", "pair": "text pairs", "choice": "multiple choice"}
+TASK_NAMES: dict[Task, str] = {
+    "single": "single texts",
+    "pair": "text pairs",
+    "choice": "multiple choice",
+    "image": "images",
+}
+IMAGE_COLUMN = "image"
 PAIR_COLUMN = "text_pair"
 CHOICES_COLUMN = "choices"
 CHOICES_REMEDY = 'write a list of strings, such as ["yes", "no"]'
@@ -25,8 +31,9 @@ CHOICES_REMEDY = 'write a list of strings, such as ["yes", "no"]'
 class ColumnNames:
     """The names of the columns, as the column options give them.
 
-    `pair` and `choices` of None mean: `text_pair` or `choices` if the file has such a column. `id` of
-    None means that rows are numbered.
+    `pair` and `choices` of None mean: `text_pair` or `choices` if the file has such a column; `image` of
+    None means `image` if the file has such a column and none of texts. `id` of None means that rows are
+    numbered.
 
     >>> ColumnNames(text="sentence", label="sentence")
     Traceback (most recent call last):
@@ -38,6 +45,7 @@ class ColumnNames:
     choices: str | None = None
     label: str = "label"
     id: str | None = None
+    image: str | None = None
 
     def __post_init__(self) -> None:
         if self.pair is not None and self.choices is not None:
@@ -65,13 +73,14 @@ class ColumnNames:
         choices: str | None = None,
         label: str | None = None,
         id: str | None = None,
+        image: str | None = None,
     ) -> ColumnNames:
         """From options of which those not given are None.
 
         >>> ColumnNames.from_options(label="stars").label, ColumnNames.from_options().label
         ('stars', 'label')
         """
-        given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id}
+        given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id, "image": image}
         return cls(**{field: name for field, name in given.items() if name is not None})
 
 
@@ -93,6 +102,10 @@ def find_task(table: Table, columns: ColumnNames, expected: Task | None = None) 
         raise table.missing_column(columns.pair or PAIR_COLUMN, option_name("pair"))
     if expected == "choice":
         raise table.missing_column(columns.choices or CHOICES_COLUMN, option_name("choices"))
+    if expected == "image":
+        raise table.missing_column(columns.image or IMAGE_COLUMN, option_name("image"))
+    if task == "image":
+        raise table.missing_column(columns.text, option_name("text"))
     raise UserError(
         f"{TASK_NAMES[task]} where {TASK_NAMES[expected]} are expected, as in training",
         file=table.source,
@@ -105,6 +118,8 @@ def _task_of_columns(table: Table, columns: ColumnNames) -> Task:
         return "pair"
     if columns.choices is not None:
         return "choice"
+    if columns.image is not None or (IMAGE_COLUMN in table.names and columns.text not in table.names):
+        return "image"
     has_pair, has_choices = PAIR_COLUMN in table.names, CHOICES_COLUMN in table.names
     if has_pair and has_choices:
         raise UserError(

@@ -54,6 +54,10 @@ class EncodedRows:
             features["labels"] = int(self.labels[position])
         return features
 
+    def content(self) -> list[NDArray[Any]]:
+        """Arrays that tell this dataset from others, but for ids and labels."""
+        return [self.offsets, *self.tokens.values()]
+
     def by_length(self) -> tuple[EncodedView, NDArray[np.int64]]:
         """The rows from long to short, and where each came from: batches of it hold little padding."""
         order = np.argsort(-self.lengths, kind="stable").astype(np.int64)

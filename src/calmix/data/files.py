@@ -1,4 +1,4 @@
-"""Data files: `.csv .tsv .json .jsonl .parquet`, each also gzipped, text in UTF-8.
+"""Data files: `.csv .tsv .json .jsonl .parquet`, each also gzipped, text in UTF-8; `.npz` for images.
 
 Rows are counted from 1, after the header where there is one. What cannot be read is named by its row.
 """
@@ -13,13 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from calmix.data.image_sources import npz_table
 from calmix.data.json_records import count_json_lines, json_lines_table, json_table
 from calmix.data.separated import count_separated_rows, separated_table
 from calmix.data.table import Table, shorten
 from calmix.user_error import UserError
 
-EXTENSIONS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
-EXTENSIONS_REMEDY = f"use {' '.join(EXTENSIONS)}, each also .gz"
+TABLE_EXTENSIONS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+EXTENSIONS = (*TABLE_EXTENSIONS, ".npz")
+EXTENSIONS_LISTED = f"{' '.join(TABLE_EXTENSIONS)}, each also .gz"
+EXTENSIONS_REMEDY = f"use {EXTENSIONS_LISTED}; .npz for images"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -29,7 +32,10 @@ def data_extension(path: str | Path) -> str | None:
     >>> data_extension("reviews.JSONL.gz"), data_extension("notes.txt"), data_extension("reviews")
     ('.jsonl', None, None)
     """
-    extension = Path(Path(path).name.lower().removesuffix(".gz")).suffix
+    name = Path(path).name.lower()
+    extension = Path(name.removesuffix(".gz")).suffix
+    if extension == ".npz" and name.endswith(".gz"):
+        return None
     return extension if extension in EXTENSIONS else None
 
 
@@ -55,6 +61,8 @@ def read_table(path: str | Path) -> Table:
     if extension is None:
         problem = f"unknown extension {Path(path).suffix!r}" if Path(path).suffix else "no extension"
         raise UserError(problem, file=source, remedy=EXTENSIONS_REMEDY)
+    if extension == ".npz":
+        return npz_table(Path(path))
     content = _read_bytes(Path(path))
     if not content.strip():
         raise UserError("the file is empty", file=source)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from calmix.data.columns import (
     CHOICES_COLUMN,
+    IMAGE_COLUMN,
     PAIR_COLUMN,
     ColumnNames,
     Task,
@@ -16,6 +17,7 @@ from calmix.data.columns import (
     read_ids,
     read_texts,
 )
+from calmix.data.image_sources import read_images
 from calmix.data.labels import has_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
@@ -53,6 +55,8 @@ def rows_from_table(
     task: Task | None = None,
 ) -> Rows:
     """The rows of a table; see `read_rows`."""
+    if task == "image" or (task is None and find_task(table, columns) == "image"):
+        return _image_rows(table, name, columns, label_names, labelled)
     texts = read_texts(table, columns.text, option_name("text"))
     found = find_task(table, columns, task)
     pairs = choices = labels = None
@@ -77,6 +81,27 @@ def rows_from_table(
         texts,
         pairs=pairs,
         choices=choices,
+        labels=labels,
+        label_names=label_names or (),
+        source=table.source,
+    )
+
+
+def _image_rows(
+    table: Table,
+    name: str,
+    columns: ColumnNames,
+    label_names: tuple[str, ...] | None,
+    labelled: bool | Literal["auto"],
+) -> Rows:
+    images, digests = read_images(table, columns.image or IMAGE_COLUMN, option_name("image"))
+    labels = None
+    if _reads_labels(table, columns, labelled):
+        labels, label_names = read_labels(table, columns.label, label_names)
+    return Rows.from_images(
+        read_ids(table, columns, name),
+        images,
+        digests=digests,
         labels=labels,
         label_names=label_names or (),
         source=table.source,

@@ -5,6 +5,9 @@ text       string
 text_pair  string         text pairs only
 choices    list<string>   multiple choice only
 label      int64          index into `label_names`; absent in unlabelled input
+
+Rows of images have `image` (bytes of an image file, or the path of one) and `digest` (a hash of those bytes)
+in place of `text`.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +23,18 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from calmix.data.columns import Task
+from calmix.data.images import StoredImage, inspect
 
 COLUMN_TYPES = {
     "row_id": pa.string(),
     "text": pa.string(),
     "text_pair": pa.string(),
     "choices": pa.list_(pa.string()),
+    "image": pa.large_binary(),
+    "digest": pa.string(),
     "label": pa.int64(),
 }
+INPUTS = (["row_id", "text"], ["row_id", "image", "digest"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +53,14 @@ class Rows:
     def __post_init__(self) -> None:
         names = self.table.column_names
         expected = [name for name in COLUMN_TYPES if name in names]
-        if names != expected or names[:2] != ["row_id", "text"]:
+        if names != expected or not any(names[: len(begin)] == begin for begin in INPUTS):
             raise ValueError(f"columns {names}: expected row_id, text [, text_pair | choices] [, label]")
         if "text_pair" in names and "choices" in names:
             raise ValueError("rows have either text_pair or choices, not both")
         for name in names:
             column = self.table.column(name)
-            if column.type != COLUMN_TYPES[name] or column.null_count:
+            is_path = name == "image" and column.type == pa.string()
+            if (column.type != COLUMN_TYPES[name] and not is_path) or column.null_count:
                 raise ValueError(f"column {name}: expected {COLUMN_TYPES[name]} without nulls")
         if (
             self.is_labelled
@@ -85,6 +94,33 @@ class Rows:
         }
         return cls(pa.table(columns), tuple(label_names), source)
 
+    @classmethod
+    def from_images(
+        cls,
+        row_ids: Sequence[str],
+        images: Sequence[StoredImage],
+        *,
+        digests: Sequence[str] | None = None,
+        labels: ArrayLike | None = None,
+        label_names: Sequence[str] = (),
+        source: str = "memory",
+    ) -> Rows:
+        """Rows of images, all given as bytes or all as paths."""
+        if digests is None:
+            digests = [
+                inspect(image if isinstance(image, bytes) else Path(image).read_bytes())[1]
+                for image in images
+            ]
+        are_paths = bool(images) and isinstance(images[0], str)
+        columns = {
+            "row_id": pa.array(list(row_ids), pa.string()),
+            "image": pa.array(list(images), pa.string() if are_paths else COLUMN_TYPES["image"]),
+            "digest": pa.array(list(digests), pa.string()),
+        }
+        if labels is not None:
+            columns["label"] = pa.array(np.asarray(labels, dtype=np.int64))
+        return cls(pa.table(columns), tuple(label_names), source)
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
@@ -94,6 +130,8 @@ class Rows:
     @property
     def task(self) -> Task:
         names = self.table.column_names
+        if "image" in names:
+            return "image"
         return "pair" if "text_pair" in names else "choice" if "choices" in names else "single"
 
     @property
@@ -121,7 +159,18 @@ class Rows:
         return np.bincount(self.labels, minlength=self.class_count).astype(np.int64)
 
     def texts(self) -> list[str]:
+        """The text of every row; of an image its path, or its id where it came from an array."""
+        if self.task == "image":
+            are_paths = self.table.column("image").type == pa.string()
+            return list(self.table.column("image" if are_paths else "row_id").to_pylist())
         return list(self.table.column("text").to_pylist())
+
+    def images(self) -> list[StoredImage]:
+        return list(self.table.column("image").to_pylist())
+
+    def digests(self) -> list[str]:
+        """A hash of the content of every image."""
+        return list(self.table.column("digest").to_pylist())
 
     def pairs(self) -> list[str]:
         return list(self.table.column("text_pair").to_pylist())
@@ -158,6 +207,8 @@ class Rows:
         digest = hashlib.sha256()
         _add_texts(digest, self.label_names)
         for name in self.table.column_names:
+            if name == "image":  # its digest speaks for it
+                continue
             _add_texts(digest, [name])
             column = self.table.column(name)
             if name == "label":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from calmix.data.files import EXTENSIONS, data_extension, file_stem, read_table
+from calmix.data.embedded_images import embedded_table, has_embedded_split, is_embedded
+from calmix.data.files import EXTENSIONS_LISTED, data_extension, file_stem, read_table
 from calmix.data.hub import hub_splits, read_hub_table
+from calmix.data.image_sources import class_folders, find_image_folder, folder_table
 from calmix.data.table import Table
 from calmix.user_error import UserError
 
@@ -16,15 +18,20 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
 
 def read_source(source: str | Path, split: str) -> Table:
     """The table of a split. A plain file is itself whatever split is asked for."""
+    if is_embedded(source):
+        return embedded_table(str(source), split)
     path = Path(source)
     if path.is_dir():
         file = find_split_file(path, split)
+        folder = find_image_folder(path, split) if file is None else None
+        if folder is not None:
+            return folder_table(folder)
         if file is None:
             held = ", ".join(sorted(entry.name for entry in path.iterdir())[:10]) or "nothing"
             raise UserError(
                 f"no {split} file in this directory; it holds: {held}",
                 file=path,
-                remedy=f"name it {split} with one of {' '.join(EXTENSIONS)}, each also .gz",
+                remedy=f"name it {split} with one of {EXTENSIONS_LISTED}; or one folder of images per class",
             )
         return read_table(file)
     if is_hub_name(source):
@@ -34,9 +41,13 @@ def read_source(source: str | Path, split: str) -> Table:
 
 def has_split(source: str | Path, split: str) -> bool:
     """Whether a directory or hub dataset brings this split along; a plain file brings none."""
+    if is_embedded(source):
+        return has_embedded_split(str(source), split)
     path = Path(source)
     if path.is_dir():
-        return find_split_file(path, split) is not None
+        if find_split_file(path, split) is not None:
+            return True
+        return (path / split).is_dir() and bool(class_folders(path / split))
     return is_hub_name(source) and split in hub_splits(str(source))
 
 

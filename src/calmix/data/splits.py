@@ -98,6 +98,22 @@ def name_tests(arguments: Sequence[str]) -> dict[str, str | Path]:
     return named
 
 
+def name_outside(arguments: Sequence[str]) -> dict[str, str]:
+    """Sets of other data by name; one without a name is called by its file's stem.
+
+    >>> name_outside(["letters=notmnist.npz", "noise/speckle.npz"])
+    {'letters': 'notmnist.npz', 'speckle': 'noise/speckle.npz'}
+    """
+    named: dict[str, str] = {}
+    for argument in arguments:
+        name, path = split_test_argument(argument)
+        name = file_stem(path) if name is None else name
+        if name.lower() in {taken.lower() for taken in (*named, "in")}:
+            raise UserError(f"two sets are named {name!r}", remedy="give each its own NAME=PATH")
+        named[name] = path
+    return named
+
+
 def split_test_argument(argument: str) -> tuple[str | None, str]:
     """(name, path) of `[NAME=]PATH`. A path that exists is a path even if it holds a `=`.
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from calmix.data.files import EXTENSIONS, data_extension
+from calmix.data.files import TABLE_EXTENSIONS, data_extension
 from calmix.run import replacing
 from calmix.user_error import UserError
 
 
 def check_writable(path: Path) -> None:
     """Before the work is done: a file name of a known format, in a place that can be written."""
-    if data_extension(path) is None:
-        raise UserError("unknown extension", file=path, remedy=f"use one of {', '.join(EXTENSIONS)}")
+    if data_extension(path) not in TABLE_EXTENSIONS:
+        raise UserError("unknown extension", file=path, remedy=f"use one of {', '.join(TABLE_EXTENSIONS)}")
     if path.is_dir():
         raise UserError("the output is a directory", file=path, remedy="name a file")
 

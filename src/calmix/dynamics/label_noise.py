@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
-Task = Literal["single", "pair", "choice"]
+Task = Literal["single", "pair", "choice", "image"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "edges"}
 # Stand for content, which is hashed in their place.
 PLACES = {
     "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
-    "id_column", "model", "method_options", "label_smoothing",
+    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options",
 }  # fmt: skip
+# Came later: where they are not set they do not count, so that older runs keep their names.
+LATER = {"augment", "optimizer", "schedule"}
 LENGTH = 20
 
 
@@ -45,7 +48,13 @@ class Fingerprints:
         """What is hashed."""
         from calmix.mixing.method import get_method
 
-        settings = {name: value for name, value in config.as_dict().items() if name not in HARMLESS | PLACES}
+        settings = {
+            name: value
+            for name, value in config.as_dict().items()
+            if name not in HARMLESS | PLACES and not (name in LATER and value is None)
+        }
+        if config.model_options:
+            settings["model_options"] = contents_of(config.model_options)
         return {
             "numerics": NUMERICS_VERSION,
             "data": self.data_of(config),
@@ -66,6 +75,15 @@ class Fingerprints:
         splits = read_splits(train, validation, test, columns=columns, seed=seed)
         named = {"train": splits.train, "validation": splits.validation, **splits.tests}
         return {name: rows.fingerprint() for name, rows in named.items()}, splits.validation_was_split
+
+
+def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a network, those that name a file by its content."""
+    found = {}
+    for name, value in options.items():
+        is_file = isinstance(value, str) and Path(value).is_file()
+        found[name] = hashlib.sha256(Path(value).read_bytes()).hexdigest() if is_file else value
+    return found
 
 
 def model_fingerprint(name: str) -> str:

@@ -15,17 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from calmix.training.configuration import TrainConfig
+from calmix.training.specification import parse_specification, parse_value
 from calmix.user_error import UserError
 
 PLAIN = "plain"
 # What all runs of a comparison must share, or what has a place of its own.
 FIXED = {
     "train", "validation", "test", "output", "method", "method_options", "label_smoothing", "seed",
-    "text_column", "pair_column", "choices_column", "label_column", "id_column", "bins", "edges", "device",
-    "threads", "checkpoint_steps", "checkpoint_minutes", "trainer",
+    "text_column", "pair_column", "choices_column", "label_column", "id_column", "image_column", "bins",
+    "edges", "device", "threads", "checkpoint_steps", "checkpoint_minutes", "trainer", "model_options",
 }  # fmt: skip
 
 
@@ -125,14 +124,7 @@ def parse_method(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_method("cls-mixup:alpha=0.4:label-smoothing=0.1")
     ('cls-mixup', {'alpha': 0.4, 'label_smoothing': 0.1})
     """
-    name, *assignments = text.split(":")
-    options = {}
-    for assignment in assignments:
-        option, equals, value = assignment.partition("=")
-        if not equals or not option.strip():
-            raise UserError(f"--methods {text!r}", remedy="write METHOD:OPTION=VALUE")
-        options[option.strip().replace("-", "_")] = parse_value(value)
-    return name.strip(), options
+    return parse_specification(text, "--methods")
 
 
 def parse_vary(texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -181,23 +173,6 @@ def split_list(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts if part.strip()]
-
-
-def parse_value(text: str) -> Any:
-    """A number, true, false, a list, or a word. YAML alone would take 1e-3 for a word.
-
-    >>> parse_value("1e-3"), parse_value("2"), parse_value("true"), parse_value("[0, 3]"), parse_value("soft")
-    (0.001, 2, True, [0, 3], 'soft')
-    """
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
 
 
 def like_default(name: str, value: Any, default: Any) -> Any:

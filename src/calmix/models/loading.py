@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.models.folding import CONFIG_KEY
+from calmix.models.inputs import ImageInputs, Inputs, TextInputs
+from calmix.models.registration import register_networks
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 EMBEDDED = "default"
+# Where neither the caller nor the network says how long a text may be.
+LONGEST_BY_DEFAULT = 512
 
 
 def resolve_model(name: str) -> str:
@@ -34,11 +38,31 @@ def resolve_model(name: str) -> str:
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
+    register_networks()
     with _mendable(name, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(resolve_model(name))
     if tokenizer.pad_token is None:  # decoders such as GPT-2 have none; any token will do behind a mask
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def load_image_processor(name: str) -> Any:
+    from transformers import AutoImageProcessor
+
+    register_networks()
+    with _mendable(name, "image processor"):
+        # Without torchvision there is one backend; with it, images would be resized in another way.
+        return AutoImageProcessor.from_pretrained(name, backend="pil")
+
+
+def load_inputs(directory: Path, model: PreTrainedModel, *, max_length: int | None = None) -> Inputs:
+    """What turns rows into the inputs of a saved classifier."""
+    if getattr(model, "main_input_name", "") == "pixel_values":
+        return ImageInputs(load_image_processor(str(directory)))
+    tokenizer = load_tokenizer(str(directory))
+    limit = longest_input(model, tokenizer)
+    length = min(x for x in (max_length or LONGEST_BY_DEFAULT, limit) if x is not None)
+    return TextInputs(tokenizer, length)
 
 
 def load_classifier(
@@ -50,14 +74,20 @@ def load_classifier(
     explicit dtype, and the seed set before.
     """
     import torch
-    from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, set_seed
+    from transformers import (
+        AutoModelForImageClassification,
+        AutoModelForMultipleChoice,
+        AutoModelForSequenceClassification,
+        set_seed,
+    )
 
+    register_networks()
     set_seed(seed)
     settings: dict[str, Any] = {"dtype": torch.float32}
     if task == "choice":
         family: Any = AutoModelForMultipleChoice
     else:
-        family = AutoModelForSequenceClassification
+        family = AutoModelForImageClassification if task == "image" else AutoModelForSequenceClassification
         settings |= {
             "num_labels": len(label_names),
             "id2label": dict(enumerate(label_names)),
@@ -76,7 +106,7 @@ def load_classifier(
     model.config.problem_type = "single_label_classification"
     if hasattr(model.config, CONFIG_KEY):
         delattr(model.config, CONFIG_KEY)
-    if model.config.pad_token_id is None:
+    if task != "image" and model.config.pad_token_id is None:
         model.config.pad_token_id = pad_token_id
     return model
 
@@ -84,13 +114,20 @@ def load_classifier(
 def load_trained(directory: Path) -> PreTrainedModel:
     """A saved classifier as it is: its own labels, its own head, in float32."""
     import torch
-    from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification
+    from transformers import (
+        AutoModelForImageClassification,
+        AutoModelForMultipleChoice,
+        AutoModelForSequenceClassification,
+    )
 
+    register_networks()
     family: Any = AutoModelForSequenceClassification
     with _mendable(str(directory), "model"):
         architectures = json.loads((directory / "config.json").read_text()).get("architectures") or [""]
         if "MultipleChoice" in architectures[0]:
             family = AutoModelForMultipleChoice
+        elif "ImageClassification" in architectures[0]:
+            family = AutoModelForImageClassification
         model: PreTrainedModel = family.from_pretrained(directory, dtype=torch.float32)
     return model
 

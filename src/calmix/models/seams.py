@@ -123,10 +123,14 @@ class Seams:
             + [layer.register_forward_hook(mix_shared) for layer in self.layers]
         )
 
-    def _cut_head(self, transform: Transform, inputs: Mapping[str, Any]) -> Cut:
+    def head_module(self, inputs: Mapping[str, Any]) -> tuple[nn.Module, int]:
+        """The module whose input is the head's seam, and which of its calls; looked for once."""
         if self._head is None:
             self._head = find_head(self.model, inputs)
-        module, wanted = self._head
+        return self._head
+
+    def _cut_head(self, transform: Transform, inputs: Mapping[str, Any]) -> Cut:
+        module, wanted = self.head_module(inputs)
         calls = 0
 
         def mix_input(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
@@ -174,13 +178,14 @@ def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, i
         if isinstance(module, nn.modules.dropout._DropoutNd)
     ]
     handles.append(linear.register_forward_pre_hook(watch_linear))
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
         with torch.no_grad():
             model(**inputs)
     finally:
-        model.train(was_training)
+        for each, mode in modes:  # one by one: batch normalisation may be in another mode than the rest
+            each.training = mode
         for handle in handles:
             handle.remove()
     pointer, shape = last["input"]

@@ -55,6 +55,34 @@ def history_figure(history: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
+def error_figure(history: Sequence[Mapping[str, Any]]) -> Figure:
+    """Expected calibration error on the validation rows per epoch, as trained, beside the error rate."""
+    from plotly.graph_objects import Scatter
+
+    figure = new_figure(height=340)
+    epochs = [entry["epoch"] for entry in history]
+    wrong = [None if entry.get("accuracy") is None else 1 - entry["accuracy"] for entry in history]
+    for name, values, colour, dash in (
+        ("validation ECE", [entry.get("validation_ece") for entry in history], RED, "solid"),
+        ("validation error rate", wrong, GREY, "dot"),
+    ):
+        figure.add_trace(
+            Scatter(
+                name=name,
+                x=epochs,
+                y=[None if value is None else 100 * value for value in values],
+                mode="lines+markers",
+                line={"color": colour, "dash": dash, "width": 2},
+                hovertemplate="epoch %{x}: %{y:.2f} %<extra>" + name + "</extra>",
+            )
+        )
+    figure.update_layout(
+        xaxis={"title": {"text": "epoch"}, "tickmode": "array", "tickvals": epochs[:: 1 + len(epochs) // 20]},
+        yaxis={"title": {"text": "%"}, "rangemode": "tozero"},
+    )
+    return figure
+
+
 def history_table(history: Sequence[Mapping[str, Any]]) -> Table:
     """The numbers of the figure, with temperature and accuracy."""
     return Table(
@@ -66,6 +94,7 @@ def history_table(history: Sequence[Mapping[str, Any]]) -> Table:
             Column("NLL, calibrated", "after temperature scaling; the epoch is chosen by it"),
             Column("Temperature"),
             Column("Accuracy %"),
+            Column("ECE %", "as trained, before the temperature; it chooses nothing"),
             Column("Choice", numeric=False),
         ),
         rows=tuple(
@@ -76,6 +105,7 @@ def history_table(history: Sequence[Mapping[str, Any]]) -> Table:
                 _number(entry.get("validation_nll_calibrated"), 4),
                 _number(entry.get("temperature"), 3),
                 _number(entry.get("accuracy"), 1, scale=100),
+                _number(entry.get("validation_ece"), 2, scale=100),
                 "kept" if entry.get("chosen") else "–",
             )
             for entry in history

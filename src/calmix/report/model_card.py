@@ -17,6 +17,7 @@ TASKS = {
     "single": ("text-classification", "Text Classification", "AutoModelForSequenceClassification"),
     "pair": ("text-classification", "Text Classification", "AutoModelForSequenceClassification"),
     "choice": ("multiple-choice", "Multiple Choice", "AutoModelForMultipleChoice"),
+    "image": ("image-classification", "Image Classification", "AutoModelForImageClassification"),
 }
 INPUTS = {
     "single": 'inputs = tokenizer(["a text"], truncation=True, padding=True, return_tensors="pt")',
@@ -27,7 +28,10 @@ INPUTS = {
         'return_tensors="pt")\n'
         "inputs = {name: value.unsqueeze(0) for name, value in inputs.items()}  # [rows, choices, tokens]"
     ),
+    "image": 'inputs = processor(Image.open("image.png").convert("RGB"), return_tensors="pt")',
 }
+# Networks that calmix made: their code lies beside the weights, and transformers asks before it runs it.
+OWN_NETWORKS = ("text-cnn", "vgg16", "resnet18", "resnet34", "resnet50", "resnet-small")
 # Files and places of the machine that trained it say nothing about the model.
 PRIVATE_SETTINGS = {"train", "validation", "test", "output", "model"}
 
@@ -141,20 +145,29 @@ def _what_it_is(metrics: Mapping[str, Any]) -> str:
 
 def _use(metrics: Mapping[str, Any]) -> str:
     loader = TASKS[metrics["task"]][2]
+    is_image = metrics["task"] == "image"
+    reader, name = ("AutoImageProcessor", "processor") if is_image else ("AutoTokenizer", "tokenizer")
+    trust = ", trust_remote_code=True" if metrics["model"] in OWN_NETWORKS else ""
     lines = [
         "```python",
         "import torch",
-        f"from transformers import AutoTokenizer, {loader}",
+        *(["from PIL import Image"] if is_image else []),
+        f"from transformers import {', '.join(sorted([reader, loader]))}",
         "",
         'directory = "path/to/this/directory"',
-        "tokenizer = AutoTokenizer.from_pretrained(directory)",
-        f"model = {loader}.from_pretrained(directory).eval()",
+        f"{name} = {reader}.from_pretrained(directory)",
+        f"model = {loader}.from_pretrained(directory{trust}).eval()",
         INPUTS[metrics["task"]],
         "with torch.no_grad():",
         "    probabilities = model(**inputs).logits.softmax(-1)  # calibrated",
         "```",
     ]
     text = "\n".join(lines)
+    if trust:
+        text += (
+            "\n\nThe network is calmix's own: its code lies in this directory, hence `trust_remote_code`. "
+            "After `calmix.register_networks()` it loads without."
+        )
     if metrics["task"] == "single":
         text += '\n\n`pipeline("text-classification", model=directory)` gives the same calibrated scores.'
     return text

@@ -19,7 +19,7 @@ from calmix.report.dynamics_summary import (
     region_table,
 )
 from calmix.report.guidance import guidance_blocks
-from calmix.report.history import history_figure, history_table
+from calmix.report.history import error_figure, history_figure, history_table
 from calmix.report.page import (
     Beside,
     Block,
@@ -75,7 +75,9 @@ def write_run_report(
 def training_texts(run: Run) -> dict[str, str] | None:
     """Row id to text of the training file, if it can still be read."""
     config = run.config()
-    names = {name: config.get(f"{name}_column") for name in ("text", "pair", "choices", "label", "id")}
+    names = {
+        name: config.get(f"{name}_column") for name in ("text", "pair", "choices", "label", "id", "image")
+    }
     try:
         rows = read_rows(config["train"], "train", ColumnNames.from_options(**names))
     except (UserError, KeyError):
@@ -235,7 +237,9 @@ def _training_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         "temperature scaling is kept; test rows have no part in the choice."
     )
     chart = Chart(history_figure(history), "Loss by epoch", caption, f"Line chart. {caption}")
-    return chart, history_table(history)
+    said = "Expected calibration error and error rate on the validation rows, as trained, after every epoch."
+    errors = Chart(error_figure(history), "Calibration by epoch", said, f"Line chart. {said}")
+    return Beside((chart, errors)), history_table(history)
 
 
 def _dynamics_blocks(

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
+from calmix.training.optimization import read_optimizer, read_schedule
 from calmix.user_error import UserError
 
 DYNAMICS = ("training", "epoch_end", "off")
@@ -22,6 +23,8 @@ class MixupArguments(TrainingArguments):
         free of cost; "epoch_end": from an extra pass in evaluation mode after every epoch, which costs about
         a third more; "off".
     length_buckets: batches of rows of similar length, so that little is padded.
+    optimizer, schedule: NAME:OPTION=VALUE in place of the Trainer's own, for example
+        "sgd:momentum=0.9:weight_decay=5e-4" and "step:epochs=[60,120,160]:factor=0.5".
     checkpoint_steps, checkpoint_minutes: save a checkpoint for `--resume` this often, in mid-epoch too.
 
     `label_smoothing_factor` is torch's form; the papers' form is the method option `label_smoothing`.
@@ -35,6 +38,8 @@ class MixupArguments(TrainingArguments):
     length_buckets: bool = field(default=True, metadata={"help": "Batches of rows of similar length."})
     checkpoint_steps: int | None = field(default=None, metadata={"help": "Steps between checkpoints."})
     checkpoint_minutes: float | None = field(default=None, metadata={"help": "Minutes between checkpoints."})
+    optimizer: str | None = field(default=None, metadata={"help": "NAME:OPTION=VALUE, see optimization."})
+    schedule: str | None = field(default=None, metadata={"help": "NAME:OPTION=VALUE, see optimization."})
 
     # One kernel for the whole update: about a tenth faster on a CPU, more on a GPU.
     optim: str = field(default="adamw_torch_fused", metadata={"help": "The optimiser."})
@@ -49,6 +54,10 @@ class MixupArguments(TrainingArguments):
                 "label_smoothing_factor is torch's form of label smoothing, not the papers'",
                 remedy="use the method option label_smoothing (ε off the true class, ε/(C-1) to each other)",
             )
+        if self.optimizer is not None:
+            read_optimizer(self.optimizer)
+        if self.schedule is not None:
+            read_schedule(self.schedule)
         self.build_method()  # a wrong name or option fails here, not after the data is read
 
     def build_method(self) -> Method:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from calmix.data.augmentation import parse_steps
 from calmix.data.columns import ColumnNames
+from calmix.training.specification import parse_specification
 from calmix.user_error import UserError
 
 EDGES = ("right", "left")
@@ -31,6 +33,8 @@ OWNED = {
     "metric_for_best_model": "the choice by validation NLL",
     "greater_is_better": "the choice by validation NLL",
     "dataloader_drop_last": "all rows",
+    "optimizer": "--optimizer",
+    "schedule": "--schedule",
 }
 
 
@@ -65,6 +69,13 @@ class TrainConfig:
     choices_column: str | None = None
     label_column: str | None = None
     id_column: str | None = None
+    image_column: str | None = None
+    augment: str | None = None
+    """What training does to its images: `crop`, `flip` and `rotation`, separated by commas."""
+    optimizer: str | None = None
+    """NAME:OPTION=VALUE, in place of the Trainer's own: see `training.optimization`."""
+    schedule: str | None = None
+    """NAME:OPTION=VALUE, in place of a rate that decays to 0 in a line."""
     bins: int = 15
     edges: str = "right"
     device: str = "auto"
@@ -73,6 +84,8 @@ class TrainConfig:
     checkpoint_minutes: float = 5.0
     trainer: dict[str, Any] = field(default_factory=dict)
     """Any further field of `transformers.TrainingArguments`."""
+    model_options: dict[str, Any] = field(default_factory=dict)
+    """Options of a built-in network."""
 
     def __post_init__(self) -> None:
         _at_least("--epochs", self.epochs, 1)
@@ -105,6 +118,12 @@ class TrainConfig:
                 raise UserError(f"trainer: {name} is calmix's own", remedy=f"use {OWNED[name]}")
         if self.trainer.get("eval_strategy", "epoch") not in ("epoch", "steps"):
             raise UserError("trainer: without evaluation no epoch can be chosen", remedy="use epoch or steps")
+        if not isinstance(self.model_options, Mapping):
+            raise UserError("'model_options' must be a table of names and values")
+        for option in ("optimizer", "schedule"):
+            if getattr(self, option) is not None:
+                parse_specification(getattr(self, option), f"--{option}")
+        parse_steps(self.augment)
         self.columns()
 
     def columns(self) -> ColumnNames:
@@ -114,7 +133,17 @@ class TrainConfig:
             choices=self.choices_column,
             label=self.label_column,
             id=self.id_column,
+            image=self.image_column,
         )
+
+    def network_settings(self) -> dict[str, Any]:
+        """What decides how the network is made, beside its name and the rows."""
+        return {
+            "seed": self.seed,
+            "max_length": self.max_length,
+            "augment": self.augment,
+            "options": self.model_options,
+        }
 
     def options_of_method(self) -> dict[str, Any]:
         """The method's own options; label smoothing is one that every method has."""

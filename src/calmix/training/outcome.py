@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
 import warnings
@@ -80,6 +81,7 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         "task": splits.train.task,
         "label_names": list(splits.train.label_names),
         "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
+        **pixel_facts(prepared),
         "splits": measure(predictions, scaling.temperature_, config),
         "history": history(trainer, journal.losses()),
         "data_checks": [
@@ -89,6 +91,12 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     }
     write_json(run.metrics_file, metrics)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
+
+
+def pixel_facts(prepared: Prepared) -> dict[str, Any]:
+    """Mean and deviation of the training images: noise that is drawn like them needs both."""
+    statistics = getattr(prepared.inputs, "statistics", None)
+    return {} if statistics is None else {"pixels": dataclasses.asdict(statistics)}
 
 
 def measure(
@@ -113,6 +121,7 @@ def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, A
             "epoch": round(entry["epoch"]),
             "train_loss": losses.get(round(entry["epoch"]) - 1),
             "accuracy": entry["eval_accuracy"],
+            "validation_ece": entry.get("eval_ece"),  # runs begun before it was measured
             "validation_nll": entry["eval_nll"],
             "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
             "temperature": entry["eval_temperature"],
@@ -164,6 +173,4 @@ def save_model(
     if error > 1e-4:
         raise RuntimeError(f"folding the temperature changed probabilities by {error:.2g}")
     model.save_pretrained(run.model)  # type: ignore[operator]
-    # Whoever loads the checkpoint cuts texts as training did.
-    prepared.tokenizer.model_max_length = prepared.max_length
-    prepared.tokenizer.save_pretrained(run.model)
+    prepared.inputs.save(run.model)

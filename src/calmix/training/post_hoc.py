@@ -139,7 +139,7 @@ def calibrated(predictions: Predictions, calibrator: Calibrator) -> Predictions:
 def fold_checkpoint(checkpoint: Path, calibrator: Calibrator, output: Path) -> None:
     """A copy of a checkpoint with the calibrator in its last layer."""
     from calmix.models.folding import fold, folded_temperature, note_calibration
-    from calmix.models.loading import load_tokenizer, load_trained
+    from calmix.models.loading import load_inputs, load_trained
 
     model = load_trained(checkpoint)
     if calibrator.kind == "temperature":
@@ -154,4 +154,4 @@ def fold_checkpoint(checkpoint: Path, calibrator: Calibrator, output: Path) -> N
         facts["temperature"] = before * float(calibrator.temperature_)
     note_calibration(model, facts)
     model.save_pretrained(output)
-    load_tokenizer(str(checkpoint)).save_pretrained(output)
+    load_inputs(checkpoint, model).processing_class.save_pretrained(output)

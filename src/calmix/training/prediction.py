@@ -14,17 +14,14 @@ from scipy.special import softmax
 from transformers import Trainer, TrainingArguments
 
 from calmix.calibration.predictions import Predictions
-from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.rows import Rows
-from calmix.models.loading import load_tokenizer, load_trained, longest_input
+from calmix.models.inputs import Encoded
+from calmix.models.loading import load_inputs, load_trained
 from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.progress import hush, quiet
 
-# Where neither the caller nor the network says how long a text may be.
-LONGEST_BY_DEFAULT = 512
 
-
-def predict_logits(trainer: Trainer, rows: EncodedRows) -> NDArray[np.float32]:
+def predict_logits(trainer: Trainer, rows: Encoded) -> NDArray[np.float32]:
     """Logits in the order of the rows; batches are made from long to short, so that little is padded."""
     view, order = rows.by_length()
     output: Any = trainer.predict(view)  # type: ignore[arg-type]
@@ -40,11 +37,9 @@ def predict_with_checkpoint(
     """What a saved classifier says about rows."""
     hush()
     check_device(device)
-    tokenizer = load_tokenizer(str(directory))
     model = load_trained(directory)
-    limit = longest_input(model, tokenizer)
-    length = min(x for x in (max_length or LONGEST_BY_DEFAULT, limit) if x is not None)
-    encoded = encode_rows(rows, tokenizer, max_length=length)
+    inputs = load_inputs(directory, model, max_length=max_length)
+    encoded = inputs.encode(rows)
     arguments = TrainingArguments(
         output_dir=str(directory),  # nothing is written there
         per_device_eval_batch_size=batch_size,
@@ -56,7 +51,7 @@ def predict_with_checkpoint(
     trainer = Trainer(
         model=model,
         args=arguments,
-        data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=encoded.is_choice),
+        data_collator=inputs.collator(is_choice=encoded.is_choice),
     )
     quiet(trainer)
     with prepared_processor():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from calmix.data.checks import Finding
-from calmix.data.encoding import EncodedRows
 from calmix.data.splits import Splits
+from calmix.models.inputs import Encoded, Inputs
 from calmix.training.guidance import Guidance
 
 
@@ -17,11 +17,9 @@ class Prepared:
     """All that training needs, read and checked."""
 
     splits: Splits
-    encoded: dict[str, EncodedRows]
+    encoded: dict[str, Encoded]
     model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    inputs: Inputs
     findings: list[Finding]
-    max_length: int
-    """Tokens that a text is cut to."""
     guidance: Guidance | None = None
     """What a plain run said about the training rows, where one came first."""

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from calmix.data.checks import check_splits, truncated_share
-from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.checks import check_splits
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
-from calmix.models.loading import load_classifier, load_tokenizer, longest_input
+from calmix.models.inputs import Encoded
+from calmix.models.network import freeze_embeddings, load_network
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import newest_complete, relocate_best
@@ -114,7 +114,7 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
 
 
 def prepare(config: TrainConfig, plain_run: Run | None = None, passes: Path | None = None) -> Prepared:
-    """Read the data, load the network, tokenise, and look for what is wrong with the data."""
+    """Read the data, load the network, encode, and look for what is wrong with the data."""
     splits = read_splits(
         config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
     )
@@ -126,25 +126,15 @@ def prepare(config: TrainConfig, plain_run: Run | None = None, passes: Path | No
         if config.train_region != ALL_ROWS:
             guidance = guidance.narrowed()
             splits = replace(splits, train=guidance.rows)
-    tokenizer = load_tokenizer(config.model)
-    model = load_classifier(
-        config.model,
-        task=splits.train.task,
-        label_names=splits.train.label_names,
-        seed=config.seed,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    network = load_network(config.model, splits.train, **config.network_settings())
     if config.freeze_embeddings:
-        for parameter in model.get_input_embeddings().parameters():
-            parameter.requires_grad = False
-    limit = longest_input(model, tokenizer)
-    max_length = min(config.max_length, limit) if limit else config.max_length
-    named = {"train": splits.train, "validation": splits.validation, **splits.tests}
-    encoded = {name: encode_rows(rows, tokenizer, max_length=max_length) for name, rows in named.items()}
-    findings = check_splits(splits)
-    cut = [truncated_share(rows.truncated, max_length, name) for name, rows in encoded.items()]
-    findings += [finding for finding in cut if finding.count]
-    return Prepared(splits, encoded, model, tokenizer, findings, max_length, guidance)
+        freeze_embeddings(network)
+    inputs = network.inputs
+    encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
+    others = {"validation": splits.validation, **splits.tests}
+    encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
+    findings = check_splits(splits) + inputs.findings(encoded)
+    return Prepared(splits, encoded, network.model, inputs, findings, guidance)
 
 
 def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Progress) -> MixupTrainer:
@@ -171,6 +161,8 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         "disable_tqdm": True,
         "checkpoint_steps": config.checkpoint_steps,
         "checkpoint_minutes": config.checkpoint_minutes,
+        "optimizer": config.optimizer,
+        "schedule": config.schedule,
     }
     try:
         arguments = MixupArguments(**{**settings, **_numbers(config.trainer)})
@@ -182,11 +174,9 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         args=arguments,
         train_dataset=prepared.encoded["train"],
         eval_dataset=view,
-        data_collator=PaddingCollator.for_tokenizer(
-            prepared.tokenizer, is_choice=prepared.encoded["train"].is_choice
-        ),
+        data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
         compute_metrics=epoch_metrics,
-        processing_class=prepared.tokenizer,
+        processing_class=prepared.inputs.processing_class,
         known_rows=prepared.guidance.known_rows() if prepared.guidance else None,
     )
     quiet(trainer)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from calmix.calibration.errors import expected_calibration_error
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.temperature import TemperatureScaling
 from calmix.user_error import UserError
@@ -33,4 +34,6 @@ def epoch_metrics(output: Any) -> dict[str, float]:
         "nll": scaling.nll_before_,
         SELECTION_METRIC: scaling.nll_after_,
         "temperature": scaling.temperature_,
+        # Reported, never chosen by.
+        "ece": expected_calibration_error(predictions.confidence(), predictions.correct()),
     }

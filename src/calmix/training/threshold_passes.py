@@ -27,13 +27,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
-from calmix.models.loading import load_classifier, load_tokenizer, longest_input
+from calmix.models.inputs import Encoded
+from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.processes import is_first_process
 from calmix.run import locked, replacing
 from calmix.training.arguments import MixupArguments
@@ -106,23 +106,15 @@ def find_label_noise(
         class_names=rows.label_names,
     )
     hush()
-    tokenizer = load_tokenizer(config.model)
     passes = []
-    encoded: EncodedRows | None = None
+    encoded: Encoded | None = None
     for number, run in enumerate(plan.runs, start=1):
         hush()  # again: the Trainer of a pass turns the remarks back on in all processes but the first
         names = (*rows.label_names, FAKE_CLASS)[: run.num_classes]
-        model = load_classifier(
-            config.model,
-            task=rows.task,
-            label_names=names,
-            seed=config.seed,
-            pad_token_id=tokenizer.pad_token_id,
-        )
+        network = load_network(config.model, rows, label_names=names, **config.network_settings())
+        model = network.model
         if encoded is None:
-            limit = longest_input(model, tokenizer)
-            length = min(config.max_length, limit) if limit else config.max_length
-            encoded = encode_rows(rows, tokenizer, max_length=length)
+            encoded = network.inputs.encode(rows, training_seed=config.seed)
         relabelled = replace(encoded, labels=run.labels)
         fingerprint = fingerprint_of(config, relabelled, model)
         place = Path(directory) / fingerprint
@@ -133,7 +125,7 @@ def find_label_noise(
             if aum is None:
                 title = f"threshold pass {number} of {len(plan.runs)}"
                 with prepared_processor(config.threads):
-                    aum = train_pass(config, relabelled, model, tokenizer, place, title)
+                    aum = train_pass(config, relabelled, network, place, title)
                 write_pass(place, rows, run, aum)
         passes.append(ThresholdPass(run, aum, fingerprint, was_trained))
     verdict = threshold_filter([one.aum for one in passes], plan.runs, k=percentile)
@@ -142,23 +134,21 @@ def find_label_noise(
 
 def train_pass(
     config: TrainConfig,
-    rows: EncodedRows,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    rows: Encoded,
+    network: Network,
     place: Path,
     title: str,
 ) -> npt.NDArray[np.float64]:
     """The AUM of every row against the label it has in this pass, recorded in training."""
     if config.freeze_embeddings:
-        for parameter in model.get_input_embeddings().parameters():
-            parameter.requires_grad = False
+        freeze_embeddings(network)
     checkpoints = place / "checkpoints"
     trainer = MixupTrainer(
-        model=model,
+        model=network.model,
         args=pass_arguments(config, checkpoints),
         train_dataset=rows,
-        data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=rows.is_choice),
-        processing_class=tokenizer,
+        data_collator=network.inputs.collator(is_choice=rows.is_choice),
+        processing_class=network.inputs.processing_class,
     )
     quiet(trainer)
     trainer.add_callback(Progress(title))
@@ -182,6 +172,8 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
         "disable_tqdm": True,
         "checkpoint_steps": config.checkpoint_steps,
         "checkpoint_minutes": config.checkpoint_minutes,
+        "optimizer": config.optimizer,
+        "schedule": config.schedule,
     }
     own: dict[str, Any] = {
         "output_dir": str(checkpoints.absolute()),
@@ -199,7 +191,7 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
 
 
-def fingerprint_of(config: TrainConfig, rows: EncodedRows, model: PreTrainedModel) -> str:
+def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -> str:
     """A hash of what a pass is made of. Threads and device are not in it: they decide the last bits only."""
     settings = {
         "epochs": config.epochs,
@@ -209,10 +201,12 @@ def fingerprint_of(config: TrainConfig, rows: EncodedRows, model: PreTrainedMode
         "seed": config.seed,
         "trainer": config.trainer,
     }
+    later = {"augment": config.augment, "optimizer": config.optimizer, "schedule": config.schedule}
+    settings |= {name: value for name, value in later.items() if value is not None}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     digest.update("\n".join(rows.row_ids.tolist()).encode())
     assert rows.labels is not None
-    for array in (rows.labels, rows.offsets, *rows.tokens.values()):
+    for array in (rows.labels, *rows.content()):
         digest.update(np.ascontiguousarray(array).data)
     for name, tensor in model.state_dict().items():
         digest.update(f"{name} {list(tensor.shape)}".encode())
@@ -238,7 +232,7 @@ def write_pass(place: Path, rows: Rows, run: ThresholdRun, aum: npt.NDArray[np.f
     shutil.rmtree(place / "checkpoints", ignore_errors=True)
 
 
-def read_pass(file: Path, rows: EncodedRows) -> npt.NDArray[np.float64] | None:
+def read_pass(file: Path, rows: Encoded) -> npt.NDArray[np.float64] | None:
     """The AUMs of a finished pass, or None."""
     if not file.is_file():
         return None

@@ -43,13 +43,14 @@ from calmix.models.seams import Cut, Seams
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import Checkpointing, newest_complete
 from calmix.training.journal import JOURNAL_FILE, Journal
+from calmix.training.optimization import OwnOptimization
 from calmix.training.recording import RecordsDynamics, count_classes
 from calmix.user_error import UserError
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
 
 
-class MixupTrainer(RecordsDynamics, Trainer):
+class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
     """Trains with the method that `args.method` names, or with a `method` of your own."""
 
     args: MixupArguments
@@ -270,8 +271,10 @@ class MixupTrainer(RecordsDynamics, Trainer):
         if tokenizer is None or not hasattr(tokenizer, "convert_tokens_to_ids"):
             return {}
         vocabulary = tokenizer.get_vocab()
+        ends = (tokenizer.sep_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
         candidates = {
-            "sep": tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id,
+            # A text CNN has no separator: its pairs are padded with zero vectors.
+            "sep": next((token for token in ends if token is not None), None),
             "pad": tokenizer.pad_token_id,
             "unused": next((vocabulary[name] for name in UNUSED_TOKENS if name in vocabulary), None),
         }

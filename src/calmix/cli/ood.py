@@ -1,0 +1,122 @@
+"""`calmix ood`: does the model know what it does not know?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calmix.cli.options import AsJson, Config, print_json
+from calmix.run import Run
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from calmix.data.columns import ColumnNames
+    from calmix.data.rows import Rows
+
+REPORT = "ood.html"
+
+
+def ood(
+    run: Annotated[Path, typer.Argument(help="A finished run.")],
+    in_source: Annotated[
+        str | None, typer.Option("--in", help="Data like the training data. Default: the run's first test.")
+    ] = None,
+    out: Annotated[
+        list[str] | None,
+        typer.Option(help="[NAME=]FILE of other data, any number of times; no labels needed."),
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="'gaussian': also noise with the mean and variance of training.")
+    ] = None,
+    mc_dropout: Annotated[int, typer.Option(help="Passes with dropout on for its scores; 0 for none.")] = 10,
+    seed: Annotated[int, typer.Option(help="For noise, dropout and intervals.")] = 0,
+    output: Annotated[Path | None, typer.Option(help="The report. Default: RUN/ood.html.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
+    choices_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
+    image_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell data like the training data from other data, by what the model says: AUROC, AUPR and FPR@95.
+
+    Example: calmix ood run --in test.npz --out letters=notmnist.npz --noise gaussian
+    """
+    opened = Run.open(run)
+    if mc_dropout < 0:
+        raise UserError(f"--mc-dropout is {mc_dropout}", remedy="give a whole number of at least 0")
+    if not opened.model.is_dir():
+        raise UserError(
+            "the model of this run was dropped", file=opened.path, remedy="keep it: --keep-models all"
+        )
+
+    from calmix.data.columns import ColumnNames
+    from calmix.data.splits import name_outside
+
+    trained = opened.config()
+    given = {"text": text_column, "pair": pair_column, "choices": choices_column, "image": image_column}
+    columns = ColumnNames.from_options(
+        **{name: value or trained.get(f"{name}_column") for name, value in given.items()}
+    )
+    sources = name_outside(out or [])
+    in_name, inside = _inside(opened, in_source, columns)
+    outside = {name: _read(opened, source, name, columns) for name, source in sources.items()}
+
+    from calmix.report.ood_report import write_ood_report
+    from calmix.training.out_of_distribution import detect
+
+    result = detect(
+        opened,
+        inside,
+        outside,
+        in_name=in_name,
+        noise=noise,
+        passes=mc_dropout,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+    )
+    page = write_ood_report(result, output or opened.path / REPORT)
+    if as_json:
+        print_json({**result, "report": str(page)})
+    else:
+        _print(result, page)
+
+
+def _inside(run: Run, source: str | None, columns: ColumnNames) -> tuple[str, Rows]:
+    """The familiar rows and their name."""
+    if source is not None:
+        return "in", _read(run, source, "in", columns)
+
+    from calmix.training.run_rows import rows_of_run
+
+    rows = rows_of_run(run)
+    tests = [split for split in rows if split != "validation"]
+    if not tests:
+        raise UserError("this run was not tested on anything", file=run.path, remedy="give --in FILE")
+    return tests[0], rows[tests[0]]
+
+
+def _read(run: Run, source: str, name: str, columns: ColumnNames) -> Rows:
+    from calmix.data.reading import read_rows
+
+    metrics = run.metrics()
+    # The choices of a row have no names, but their number must be that of training.
+    names = tuple(metrics["label_names"]) if metrics["task"] == "choice" else None
+    return read_rows(source, "test", columns, names, labelled=False, task=metrics["task"], name=name)
+
+
+def _print(result: dict[str, Any], page: Path) -> None:
+    from rich.console import Console
+
+    from calmix.report.ood_report import headline_table
+
+    console = Console()
+    console.print(headline_table(result).to_rich())
+    for note in result["notes"]:
+        console.print(f"note: {note}", highlight=False, markup=False)
+    console.print(f"report: {page}", soft_wrap=True, highlight=False, markup=False)

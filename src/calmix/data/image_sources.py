@@ -1,0 +1,143 @@
+"""Where images come from: a folder with one folder per class, an `.npz` of arrays, a column of a table."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calmix.data.images import EXTENSIONS, StoredImage, as_pnm, inspect
+from calmix.data.table import Table, shorten
+from calmix.user_error import UserError
+
+NPZ_REMEDY = "save 'images' (uint8: rows x height x width [x 3]), 'labels' and, if you like, 'label_names'"
+COLUMN_REMEDY = "write the path of an image file, relative to this file, or its bytes"
+
+
+def is_image_file(path: Path) -> bool:
+    return path.suffix.lower() in EXTENSIONS and not path.name.startswith(".") and path.is_file()
+
+
+def find_image_folder(directory: Path, split: str) -> Path | None:
+    """The folder of a split: DIRECTORY/split/<class>/..., or DIRECTORY itself if its folders are classes."""
+    own = directory / split
+    if own.is_dir() and class_folders(own):
+        return own
+    return directory if class_folders(directory) or _holds_images(directory) else None
+
+
+def class_folders(directory: Path) -> list[Path]:
+    """The folders with images in them, in the order of their names."""
+    folders = sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return [folder for folder in folders if _holds_images(folder)]
+
+
+def _holds_images(folder: Path) -> bool:
+    return any(is_image_file(path) for path in folder.iterdir())
+
+
+def folder_table(directory: Path) -> Table:
+    """Columns `image`, `file` and, where the images lie in one folder per class, `label`."""
+    classes = class_folders(directory)
+    if classes and _holds_images(directory):
+        loose = next(path.name for path in sorted(directory.iterdir()) if is_image_file(path))
+        raise UserError(
+            f"an image outside the folders of the classes: {loose}",
+            file=directory,
+            remedy="put every image into the folder of its class",
+        )
+    files = [
+        file for folder in classes or [directory] for file in sorted(folder.iterdir()) if is_image_file(file)
+    ]
+    columns: dict[str, list[Any]] = {
+        "image": [str(file.absolute()) for file in files],
+        "file": [file.relative_to(directory).as_posix() for file in files],
+    }
+    if classes:
+        columns["label"] = [file.parent.name for file in files]
+    return Table(str(directory), tuple(columns), len(files), columns.__getitem__)
+
+
+def npz_table(path: Path) -> Table:
+    """Columns `image` and, where the file has labels, `label`: by name where it has `label_names`."""
+
+    def wrong(problem: str) -> UserError:
+        return UserError(problem, file=path, remedy=NPZ_REMEDY)
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in ("images", "labels", "label_names") if name in stored}
+            held = ", ".join(stored.files) or "nothing"
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise wrong(f"not a readable .npz file ({shorten(str(error), 80)})") from None
+    if "images" not in arrays:
+        raise wrong(f"no array 'images'; it holds: {held}")
+    images = arrays["images"]
+    if images.ndim == 4 and images.shape[3] == 1:
+        images = images[:, :, :, 0]
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] != 3):
+        shape = " x ".join(map(str, images.shape))
+        raise wrong(f"'images' is {images.dtype}, {shape}")
+    if not images.size:
+        raise wrong("'images' is empty")
+    labels = None
+    if "labels" in arrays:
+        labels = _npz_labels(arrays["labels"], arrays.get("label_names"), len(images), wrong)
+
+    def read_column(name: str) -> Sequence[Any]:
+        if name == "label":
+            assert labels is not None
+            return labels
+        return [as_pnm(image) for image in images]
+
+    names = ("image",) if labels is None else ("image", "label")
+    return Table(str(path), names, len(images), read_column)
+
+
+def _npz_labels(labels: Any, names: Any, rows: int, wrong: Callable[[str], UserError]) -> list[Any]:
+    if labels.shape != (rows,):
+        raise wrong(f"{rows} images but 'labels' of shape {labels.shape}")
+    if labels.dtype.kind not in "iuUS":
+        raise wrong(f"'labels' is {labels.dtype}, neither whole numbers nor names")
+    values: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in labels.tolist()]
+    if names is None or labels.dtype.kind in "US":
+        return values
+    listed = [name.decode() if isinstance(name, bytes) else str(name) for name in names.tolist()]
+    if labels.min() < 0 or labels.max() >= len(listed):
+        raise wrong(f"'labels' from {labels.min()} to {labels.max()} but {len(listed)} 'label_names'")
+    return [listed[value] for value in values]
+
+
+def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImage], list[str]]:
+    """The images of a column and the digest of each; every one is looked at."""
+    images: list[StoredImage] = []
+    digests: list[str] = []
+    folder = Path(table.source).parent
+    for row, value in enumerate(table.column(column, option), start=1):
+        if isinstance(value, dict):  # the form in which datasets of the hub keep images
+            value = value.get("bytes") or value.get("path")
+        if isinstance(value, str) and value.strip():
+            file = (folder / value).absolute()
+            image: StoredImage = str(file)
+            try:
+                content = file.read_bytes()
+            except OSError as error:
+                problem = f"no image file {shorten(value, 80)!r} ({error.strerror})"
+                raise table.error(problem, row, column, COLUMN_REMEDY) from None
+        elif isinstance(value, bytes) and value:
+            image = content = value
+        else:
+            said = "no image" if not value else f"not an image: {shorten(str(value))}"
+            raise table.error(said, row, column, COLUMN_REMEDY)
+        try:
+            digest = inspect(content)[1]
+        except ValueError as error:
+            raise table.error(str(error), row, column, COLUMN_REMEDY) from None
+        images.append(image)
+        digests.append(digest)
+    if len({type(image) for image in images}) > 1:  # a column is of one kind
+        images = [image if isinstance(image, bytes) else Path(image).read_bytes() for image in images]
+    return images, digests

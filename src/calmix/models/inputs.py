@@ -1,0 +1,120 @@
+"""How rows become what a network takes: a tokenizer for texts, an image processor for images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.data.augmentation import Augmentation
+from calmix.data.checks import Finding, truncated_share
+from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
+from calmix.data.pixels import (
+    EncodedImages,
+    PixelCollator,
+    PixelStatistics,
+    ProcessorCollator,
+    encode_images,
+)
+from calmix.data.rows import Rows
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Encoded = EncodedRows | EncodedImages
+
+
+@dataclass(frozen=True)
+class TextInputs:
+    """Texts, cut to `max_length` tokens."""
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int
+
+    @property
+    def processing_class(self) -> Any:
+        return self.tokenizer
+
+    def encode(self, rows: Rows, *, training_seed: int | None = None) -> EncodedRows:
+        if rows.task == "image":
+            raise UserError("the model reads texts, and these rows are images", file=rows.source)
+        return encode_rows(rows, self.tokenizer, max_length=self.max_length)
+
+    def collator(self, *, is_choice: bool = False) -> Any:
+        return PaddingCollator.for_tokenizer(self.tokenizer, is_choice=is_choice)
+
+    def findings(self, encoded: Mapping[str, Any]) -> list[Finding]:
+        cut = [truncated_share(rows.truncated, self.max_length, name) for name, rows in encoded.items()]
+        return [finding for finding in cut if finding.count]
+
+    def save(self, directory: Path) -> None:
+        # Whoever loads the checkpoint cuts texts as training did.
+        self.tokenizer.model_max_length = self.max_length
+        self.tokenizer.save_pretrained(directory)
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    """Images, through an image processor. Training may crop, flip and turn them first."""
+
+    processor: Any
+    steps: tuple[str, ...] = ()
+    """What training does to its images: of `augmentation.STEPS`."""
+    statistics: PixelStatistics | None = None
+    """Of the training images."""
+
+    @property
+    def processing_class(self) -> Any:
+        return self.processor
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width), if all that the processor does is to resize, rescale and normalise."""
+        size, processor = self.processor.size, self.processor
+        is_plain = (
+            type(processor).__name__.startswith("ViTImageProcessor")
+            and processor.do_resize
+            and processor.do_rescale
+            and processor.do_normalize
+            and abs(255 * processor.rescale_factor - 1) < 1e-9
+            and int(processor.resample) == 2  # bilinear
+            and bool(size["height"] and size["width"])
+        )
+        return (int(size["height"]), int(size["width"])) if is_plain else None
+
+    def encode(self, rows: Rows, *, training_seed: int | None = None) -> EncodedImages:
+        if rows.task != "image":
+            raise UserError("the model reads images, and these rows are texts", file=rows.source)
+        augmentation = None
+        if training_seed is not None and self.steps:
+            augmentation = Augmentation(self.steps, training_seed, len(rows))
+        return encode_images(rows, self.size, augmentation)
+
+    def collator(self, *, is_choice: bool = False) -> Any:
+        if self.size is None:
+            return ProcessorCollator(self.processor)
+        return PixelCollator(tuple(self.processor.image_mean), tuple(self.processor.image_std))
+
+    def findings(self, encoded: Mapping[str, Any]) -> list[Finding]:
+        return []
+
+    def save(self, directory: Path) -> None:
+        self.processor.save_pretrained(directory)
+
+
+Inputs = TextInputs | ImageInputs
+
+
+def plain_processor(size: tuple[int, int], statistics: PixelStatistics) -> Any:
+    """Resizes, rescales and normalises by the mean and deviation of the training images."""
+    from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+    return ViTImageProcessorPil(
+        do_convert_rgb=True,
+        size={"height": size[0], "width": size[1]},
+        image_mean=list(statistics.mean),
+        # A channel that never changes is not blown up to noise.
+        image_std=[max(deviation, 1 / 255) for deviation in statistics.std],
+    )

@@ -1,0 +1,113 @@
+"""A network to be trained on given rows, with what turns rows into its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.data.augmentation import parse_steps
+from calmix.data.images import inspect
+from calmix.data.pixels import PixelStatistics
+from calmix.data.rows import Rows
+from calmix.models.built_in import (
+    BUILT_IN,
+    IMAGE_NETWORKS,
+    TEXT_CNN,
+    build_image_network,
+    check_options,
+    image_size_for,
+)
+from calmix.models.inputs import ImageInputs, Inputs, TextInputs, plain_processor
+from calmix.models.loading import (
+    EMBEDDED,
+    load_classifier,
+    load_image_processor,
+    load_tokenizer,
+    longest_input,
+)
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True)
+class Network:
+    model: PreTrainedModel
+    inputs: Inputs
+
+
+def load_network(
+    name: str,
+    rows: Rows,
+    *,
+    label_names: Sequence[str] | None = None,
+    seed: int,
+    max_length: int,
+    augment: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Network:
+    """A network with a head for the labels of `rows`, or for `label_names`. A built-in one is made for these
+    training rows."""
+    options = options or {}
+    names = tuple(rows.label_names if label_names is None else label_names)
+    check_options(name, options)
+    if rows.task == "image":
+        return _image_network(name, rows, names, seed=seed, augment=augment, options=options)
+    if parse_steps(augment):
+        raise UserError("--augment is for images, and the rows are texts", remedy="leave it out")
+    if name in IMAGE_NETWORKS:
+        raise UserError(f"{name} reads images, and the rows are texts", file=rows.source)
+    if name == TEXT_CNN:
+        from calmix.models.text_cnn_building import build_text_cnn
+
+        return Network(*build_text_cnn(rows, names, seed=seed, max_length=max_length, options=options))
+    tokenizer = load_tokenizer(name)
+    model = load_classifier(
+        name, task=rows.task, label_names=names, seed=seed, pad_token_id=tokenizer.pad_token_id
+    )
+    limit = longest_input(model, tokenizer)
+    return Network(model, TextInputs(tokenizer, min(max_length, limit) if limit else max_length))
+
+
+def _image_network(
+    name: str,
+    rows: Rows,
+    label_names: tuple[str, ...],
+    *,
+    seed: int,
+    augment: str | None,
+    options: Mapping[str, Any],
+) -> Network:
+    if name in (EMBEDDED, TEXT_CNN):
+        listed = ", ".join(IMAGE_NETWORKS)
+        raise UserError(
+            f"the model {name!r} reads texts, and the rows are images",
+            file=rows.source,
+            remedy=f"choose --model of {listed}, or a checkpoint of an image network",
+        )
+    steps, statistics = parse_steps(augment), PixelStatistics.of(rows)
+    if name in BUILT_IN:
+        size = image_size_for(name, image_sizes(rows), options.get("image_size"))
+        model = build_image_network(name, size, label_names, seed=seed, dropout=options.get("dropout"))
+        return Network(model, ImageInputs(plain_processor(size, statistics), steps, statistics))
+    processor = load_image_processor(name)
+    model = load_classifier(name, task="image", label_names=label_names, seed=seed)
+    return Network(model, ImageInputs(processor, steps, statistics))
+
+
+def freeze_embeddings(network: Network) -> None:
+    """Leave the word embeddings as they are."""
+    if isinstance(network.inputs, ImageInputs):
+        raise UserError("--freeze-embeddings is for words, and the rows are images", remedy="leave it out")
+    for parameter in network.model.get_input_embeddings().parameters():
+        parameter.requires_grad = False
+
+
+def image_sizes(rows: Rows) -> list[tuple[int, int]]:
+    """(height, width) of every image, without decoding it."""
+    return [
+        inspect(image if isinstance(image, bytes) else Path(image).read_bytes())[0] for image in rows.images()
+    ]

@@ -1,0 +1,46 @@
+"""Settings of training that suit the built-in networks, where the user says nothing else.
+
+A checkpoint is fine-tuned in few epochs at a small rate; a network with random weights is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Thulasidasan et al. 2019: SGD with Nesterov momentum at 0.1, halved at 60, 120 and 160 of 200 epochs, weight
+# decay 5e-4, batches of 128. Their 200 epochs are left to the user.
+IMAGES: dict[str, Any] = {
+    "epochs": 30,
+    "batch_size": 128,
+    "learning_rate": 0.1,
+    "optimizer": "sgd:momentum=0.9:nesterov=true:weight_decay=5e-4",
+    "schedule": "step",
+}
+# Kim 2014: Adadelta, batches of 50, 25 epochs of which the best on validation counts.
+TEXT_CNN: dict[str, Any] = {
+    "epochs": 25,
+    "batch_size": 50,
+    "learning_rate": 1.0,
+    "optimizer": "adadelta:rho=0.95:eps=1e-6",
+    "schedule": "constant",
+}
+MODEL_SETTINGS: dict[str, dict[str, Any]] = {
+    "text-cnn": TEXT_CNN,
+    **dict.fromkeys(("vgg16", "resnet18", "resnet34", "resnet50", "resnet-small"), IMAGES),
+}
+# Neither paper clips gradients.
+TRAINER_SETTINGS: dict[str, Any] = {"max_grad_norm": 0.0}
+
+
+def settings_for(model: str) -> dict[str, Any]:
+    """The settings of a model in place of the general ones; none for a checkpoint.
+
+    >>> settings_for("vgg16")["learning_rate"], settings_for("default")
+    (0.1, {})
+    """
+    return dict(MODEL_SETTINGS.get(model, {}))
+
+
+def trainer_settings_for(model: str) -> dict[str, Any]:
+    """The same for the fields of `transformers.TrainingArguments`."""
+    return dict(TRAINER_SETTINGS) if model in MODEL_SETTINGS else {}

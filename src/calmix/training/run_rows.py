@@ -1,0 +1,31 @@
+"""The rows behind the stored predictions of a run, read again from its files."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calmix.calibration.run_predictions import predictions_of_run
+from calmix.data.rows import Rows
+from calmix.data.splits import read_splits
+from calmix.run import Run
+from calmix.training.configuration import TrainConfig
+from calmix.user_error import UserError
+
+
+def rows_of_run(run: Run) -> dict[str, Rows]:
+    """Validation and test rows by split; an error if the files no longer hold what was predicted."""
+    config = TrainConfig.from_dict(run.config())
+    splits = read_splits(
+        config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
+    )
+    named = {"validation": splits.validation, **splits.tests}
+    for name, rows in named.items():
+        stored = predictions_of_run(run, name)
+        assert stored.ids is not None
+        if not np.array_equal(stored.ids, rows.row_ids) or not np.array_equal(stored.labels, rows.labels):
+            raise UserError(
+                f"the rows of {name!r} have changed since the run",
+                file=rows.source,
+                remedy="give the rows with --model RUN --data FILE",
+            )
+    return named

@@ -1,0 +1,42 @@
+"""`NAME:OPTION=VALUE:...`: how a thing with options is written in one word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from calmix.user_error import UserError
+
+
+def parse_specification(text: str, option: str) -> tuple[str, dict[str, Any]]:
+    """The name and its options; `option` is the command-line option, for the message.
+
+    >>> parse_specification("step:epochs=[60, 120]:factor=0.5", "--schedule")
+    ('step', {'epochs': [60, 120], 'factor': 0.5})
+    """
+    name, *assignments = str(text).split(":")
+    options = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"{option} {text!r}", remedy="write NAME:OPTION=VALUE")
+        options[key.strip().replace("-", "_")] = parse_value(value)
+    return name.strip(), options
+
+
+def parse_value(text: str) -> Any:
+    """A number, true, false, a list, or a word. YAML alone would take 1e-3 for a word.
+
+    >>> parse_value("1e-3"), parse_value("2"), parse_value("true"), parse_value("[0, 3]"), parse_value("soft")
+    (0.001, 2, True, [0, 3], 'soft')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text

@@ -1,0 +1,89 @@
+"""Ensembles: mean probabilities of the same rows, of files and of runs."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calmix.calibration.ensemble import ensemble
+from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.scores import negative_log_likelihood
+
+
+def drawn(seed, rows=40, ids=True, logits=True):
+    generator = np.random.default_rng(seed)
+    values = generator.normal(size=(rows, 3)) * 2
+    labels = np.random.default_rng(0).integers(0, 3, rows)
+    names = [f"r{i}" for i in range(rows)] if ids else None
+    made = Predictions.from_logits(values, labels, ids=names)
+    return made if logits else Predictions.from_probabilities(made.probabilities(), labels, ids=names)
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=2, max_size=5))
+def test_the_mean_is_never_worse_than_the_mean_of_the_members_in_nll(seeds):
+    """Jensen: −log of a mean is at most the mean of −log."""
+    members = [drawn(seed, logits=seed % 2 == 0) for seed in seeds]
+    mean = ensemble(members)
+    assert np.allclose(mean.values, np.mean([m.probabilities() for m in members], axis=0))
+
+    def nll(predictions):
+        return negative_log_likelihood(predictions.probabilities(), predictions.labels, from_logits=False)
+
+    assert nll(mean) <= np.mean([nll(member) for member in members]) + 1e-9
+
+
+def test_rows_are_matched_by_id():
+    first, second = drawn(1), drawn(2)
+    shuffled = second.select(np.random.default_rng(3).permutation(len(second)))
+    assert np.allclose(ensemble([first, shuffled]).values, ensemble([first, second]).values)
+
+
+def write(tmp_path, **members):
+    files = []
+    for name, predictions in members.items():
+        write_predictions(tmp_path / f"{name}.parquet", predictions)
+        files.append(tmp_path / f"{name}.parquet")
+    return files
+
+
+def test_files_through_the_command(calmix, tmp_path):
+    members = {"a": drawn(1), "b": drawn(2), "c": drawn(3)}
+    files = write(tmp_path, **members)
+    code, out, err = calmix("evaluate", "--ensemble", *files, "--no-intervals", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    *_, mean = result["files"]
+    expected = ensemble(list(members.values()))
+    assert mean["file"] == "ensemble of 3"
+    assert mean["members"] == [str(file) for file in files]
+    assert mean["nll"] == pytest.approx(
+        negative_log_likelihood(expected.values, expected.labels, from_logits=False)
+    )
+    assert {found["second"] for found in result["differences"]} >= {"ensemble of 3"}
+
+
+def test_what_is_no_ensemble_is_refused(calmix, tmp_path):
+    (alone,) = write(tmp_path, a=drawn(1))
+    code, _, err = calmix("evaluate", "--ensemble", alone)
+    assert (code, "an ensemble needs two members" in err) == (2, True)
+    other = Predictions.from_logits(drawn(2).values, (drawn(2).labels + 1) % 3, ids=drawn(2).ids)
+    code, _, err = calmix("evaluate", "--ensemble", *write(tmp_path, a=drawn(1), b=other))
+    assert code == 2
+    assert "are not about the same rows: the labels differ" in err
+
+
+def test_no_torch_is_loaded(tmp_path):
+    files = write(tmp_path, a=drawn(1), b=drawn(2))
+    code = (
+        "import sys\nfrom calmix.cli.app import main\n"
+        f"try:\n    main(['evaluate', '--ensemble', {str(files[0])!r}, {str(files[1])!r}, '--json'])\n"
+        "except SystemExit as end:\n    assert not end.code\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "False"
