@@ -71,9 +71,12 @@ class Run:
         if not run.path.is_dir():
             raise UserError("no such run directory", file=run.path, remedy="make one with 'calmix train'")
         if not run.is_finished:
-            state = "the run is not finished" if run.config_file.exists() else "not a run directory"
-            remedy = "continue it with 'calmix train --resume'" if run.config_file.exists() else None
-            raise UserError(state, file=run.path, remedy=remedy)
+            if run.config_file.exists():
+                remedy = f"continue it with 'calmix train --resume --output {run.path}'"
+                raise UserError("the run is not finished", file=run.path, remedy=remedy)
+            raise UserError(
+                "not a run directory", file=run.path, remedy="name one that 'calmix train' has made"
+            )
         return run
 
     @property
