@@ -11,10 +11,12 @@ from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 
 HEAVY = ("torch", "transformers", "datasets", "plotly")
+# Each takes longer to load than the metrics of a file take to compute.
+SLOW = ("pandas", "pyarrow.dataset", "scipy.signal", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib")
 
 
-def loaded_after(code):
-    check = f"import sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
+def loaded_after(code, modules=HEAVY):
+    check = f"import sys; print(sorted(set({modules}) & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True
     )
@@ -43,12 +45,21 @@ def test_help_loads_no_torch():
     assert loaded_after(run_command("train", "--help")) == "[]"
 
 
-def test_evaluate_loads_no_torch(tmp_path):
+@pytest.mark.parametrize("name", ["predictions.parquet", "predictions.csv"])
+def test_evaluate_loads_no_torch_and_nothing_slow(tmp_path, name):
     generator = np.random.default_rng(0)
-    file = tmp_path / "predictions.parquet"
+    file = tmp_path / name
     logits, labels = generator.normal(size=(50, 2)), generator.integers(0, 2, 50)
-    write_predictions(file, Predictions.from_logits(logits, labels))
-    assert loaded_after(run_command("evaluate", file, "--json")) == "[]"
+    if name.endswith(".csv"):
+        rows = [f"{label},{a},{b}" for label, (a, b) in zip(labels, logits, strict=True)]
+        file.write_text("\n".join(["label,logit_0,logit_1", *rows]))
+    else:
+        write_predictions(file, Predictions.from_logits(logits, labels))
+    assert loaded_after(run_command("evaluate", file, "--json"), HEAVY + SLOW) == "[]"
+
+
+def test_help_loads_nothing_slow():
+    assert loaded_after(run_command("evaluate", "--help"), (*SLOW, "numpy", "pyarrow", "scipy")) == "[]"
 
 
 def test_every_public_name_can_be_had_and_is_documented():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from calmix.calibration.predictions import ScoreKind
 from calmix.user_error import UserError
@@ -57,10 +56,13 @@ class ScoreColumns:
             column = column.dictionary_decode()
         _refuse_nulls(file, "label", column, first_row)
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return np.asarray(column.to_numpy(zero_copy_only=False))
+            return as_numpy(column)
+
+        import pyarrow.compute as pc
+
         index = pc.index_in(column, value_set=pa.array(class_names, type=column.type))
         if index.null_count:
-            row = int(np.flatnonzero(index.is_null().to_numpy(zero_copy_only=False))[0])
+            row = _first_null(index)
             known = ", ".join(class_names[:10])
             raise UserError(
                 f"unknown label {column[row].as_py()!r}",
@@ -69,14 +71,15 @@ class ScoreColumns:
                 column="label",
                 remedy=f"the classes of this file are: {known}; use these or their indices",
             )
-        return np.asarray(index.to_numpy(zero_copy_only=False)).astype(np.int64)
+        return as_numpy(index).astype(np.int64)
 
     def row_ids(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.str_] | None:
         if "row_id" not in table.column_names:
             return None
         column = table.column("row_id").combine_chunks()
         _refuse_nulls(file, "row_id", column, first_row)
-        return np.asarray(column.cast(pa.string()).to_pylist(), dtype=np.str_)
+        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+        return np.asarray(text.to_pylist(), dtype=np.str_)
 
 
 def find_score_columns(
@@ -163,14 +166,15 @@ def _from_lists(
             column=name,
             remedy="write lists, or one column per class",
         )
-    lengths = np.asarray(pc.list_value_length(array).to_numpy(zero_copy_only=False))
+    is_fixed = pa.types.is_fixed_size_list(array.type)
+    lengths = np.full(len(array), array.type.list_size) if is_fixed else as_numpy(array.value_lengths())
     unequal = np.flatnonzero(lengths != lengths[0])
     if unequal.size:
         row = int(unequal[0])
         raise uneven_lists(file, name, first_row + row + 1, int(lengths[row]), int(lengths[0]))
-    flat = array.flatten()
+    flat = _flat(array)
     if flat.null_count:
-        position = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+        position = _first_null(flat)
         raise UserError(
             "a score is missing",
             file=file,
@@ -178,11 +182,20 @@ def _from_lists(
             column=name,
             remedy=MISSING_REMEDY,
         )
-    values = np.asarray(flat.to_numpy(zero_copy_only=False))
+    values = as_numpy(flat)
     if values.dtype.kind not in "fiu":
         row, word = _first_word(flat)
         raise _no_number(file, name, first_row + row // int(lengths[0]) + 1, word)
     return values.reshape(len(array), int(lengths[0]))
+
+
+def _flat(array: pa.Array) -> pa.Array:
+    """All values of an array of lists without nulls, end to end; `flatten` would import pyarrow.compute."""
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return array.values.slice(array.offset * size, len(array) * size)
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.values.slice(first, last - first)
 
 
 def _parse_lists(file: Path, name: str, column: pa.Array, first_row: int) -> pa.Array:
@@ -211,7 +224,7 @@ def _numbers(file: Path, name: str, column: pa.ChunkedArray, first_row: int) -> 
     ):
         row, word = _first_word(array)
         raise _no_number(file, name, first_row + row + 1, word)
-    values = np.asarray(array.to_numpy(zero_copy_only=False))
+    values = as_numpy(array)
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
@@ -245,9 +258,20 @@ def uneven_lists(file: Path, name: str, row: int, found: int, first: int) -> Use
     )
 
 
+def as_numpy(array: pa.Array) -> npt.NDArray[Any]:
+    """The values of an array without nulls. Numbers do not go through `to_numpy`, which imports pandas."""
+    if (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)) and len(array):
+        return np.from_dlpack(array)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _first_null(array: pa.Array) -> int:
+    return next(place for place, value in enumerate(array) if not value.is_valid)
+
+
 def _refuse_nulls(file: Path, name: str, array: pa.Array, first_row: int) -> None:
     if array.null_count:
-        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        row = _first_null(array)
         raise UserError(
             "a value is missing", file=file, row=first_row + row + 1, column=name, remedy=MISSING_REMEDY
         )
