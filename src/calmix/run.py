@@ -46,6 +46,21 @@ def replacing(path: Path) -> Iterator[Path]:
         fresh.unlink(missing_ok=True)
 
 
+def remove_leftovers(directory: Path) -> None:
+    """What `replacing` was writing when its process was killed.
+
+    >>> import tempfile
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> _ = (directory / ".71.metrics.json").write_text("{"), (directory / "metrics.json").write_text("{}")
+    >>> remove_leftovers(directory)
+    >>> [path.name for path in directory.iterdir()]
+    ['metrics.json']
+    """
+    for path in directory.rglob(".*"):
+        if path.name.split(".")[1].isdecimal() and path.is_file():
+            path.unlink(missing_ok=True)
+
+
 def write_json(path: Path, content: Any) -> None:
     """JSON that other tools read: no NaN, keys in the order given."""
     with replacing(path) as fresh:
