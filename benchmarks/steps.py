@@ -228,10 +228,19 @@ def main() -> None:
             memory = memory_in_own_process(case) / plain_memory[plain_for(case)]
             # It falls short only if even the lower end of the interval is beyond the limit.
             holds = limit is None or measured["low"] <= limit
-            results["methods"][case] = {**measured, "limit": limit, "holds": holds, "memory": memory}
+            is_lean = limit is None or memory <= MEMORY_LIMIT
+            results["methods"][case] = {
+                **measured,
+                "limit": limit,
+                "holds": holds,
+                "memory": memory,
+                "memory_limit": None if limit is None else MEMORY_LIMIT,
+                "memory_holds": is_lean,
+            }
             said = "reported only" if limit is None else f"limit {limit}: {'holds' if holds else 'MISSED'}"
             interval = f"{measured['ratio']:.3f} [{measured['low']:.3f}, {measured['high']:.3f}]"
-            print(f"{case:24s} step {interval} of plain ({said}), peak memory {memory:.2f}", flush=True)
+            size = f"{memory:.2f}{'' if is_lean else f' (limit {MEMORY_LIMIT}: MISSED)'}"
+            print(f"{case:24s} step {interval} of plain ({said}), peak memory {size}", flush=True)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
 

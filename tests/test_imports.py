@@ -1,7 +1,9 @@
 """What may be loaded when: the light parts stay light."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,26 +13,34 @@ from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 
 HEAVY = ("torch", "transformers", "datasets", "plotly")
+# Each takes longer to load than the metrics of a file take to compute.
+SLOW = ("pandas", "pyarrow.dataset", "scipy.signal", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib")
 
 
-def loaded_after(code):
-    check = f"import sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
+def loaded_after(code, modules=HEAVY):
+    check = f"import sys; print(sorted(set({modules}) & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True
     )
     return done.stdout.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import calmix",
-        "from calmix import Predictions, evaluate, TemperatureScaling, DynamicsRecorder, DataMap",
-        "from calmix import expected_calibration_error, guaranteed_threshold, brier_score",
-    ],
-)
-def test_names_of_calibration_and_dynamics_load_no_torch(code):
-    assert loaded_after(code) == "[]"
+# The rooms whose names need torch.
+TORCH_ROOMS = ("calmix.training.", "calmix.mixing.")
+
+
+def test_names_of_calibration_and_dynamics_load_no_torch():
+    light = [name for name in calmix.__all__ if not calmix._HOME[name].startswith(TORCH_ROOMS)]
+    assert {"Predictions", "evaluate_files", "compute_metrics", "CalibrationScorer"} < set(light)
+    assert loaded_after("import calmix") == "[]"
+    assert loaded_after(f"from calmix import {', '.join(light)}") == "[]"
+
+
+def test_type_checkers_see_the_names_that_there_are():
+    tree = ast.parse(Path(calmix.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {(node.module, alias.name) for node in block.body for alias in node.names}
+    assert seen == {(home, name) for name, home in calmix._HOME.items()}
 
 
 def run_command(*arguments):
@@ -43,12 +53,21 @@ def test_help_loads_no_torch():
     assert loaded_after(run_command("train", "--help")) == "[]"
 
 
-def test_evaluate_loads_no_torch(tmp_path):
+@pytest.mark.parametrize("name", ["predictions.parquet", "predictions.csv"])
+def test_evaluate_loads_no_torch_and_nothing_slow(tmp_path, name):
     generator = np.random.default_rng(0)
-    file = tmp_path / "predictions.parquet"
+    file = tmp_path / name
     logits, labels = generator.normal(size=(50, 2)), generator.integers(0, 2, 50)
-    write_predictions(file, Predictions.from_logits(logits, labels))
-    assert loaded_after(run_command("evaluate", file, "--json")) == "[]"
+    if name.endswith(".csv"):
+        rows = [f"{label},{a},{b}" for label, (a, b) in zip(labels, logits, strict=True)]
+        file.write_text("\n".join(["label,logit_0,logit_1", *rows]))
+    else:
+        write_predictions(file, Predictions.from_logits(logits, labels))
+    assert loaded_after(run_command("evaluate", file, "--json"), HEAVY + SLOW) == "[]"
+
+
+def test_help_loads_nothing_slow():
+    assert loaded_after(run_command("evaluate", "--help"), (*SLOW, "numpy", "pyarrow", "scipy")) == "[]"
 
 
 def test_every_public_name_can_be_had_and_is_documented():

@@ -12,18 +12,64 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calmix.calibration.accumulators import BinnedCalibration as BinnedCalibration
+    from calmix.calibration.accumulators import ClasswiseCalibration as ClasswiseCalibration
+    from calmix.calibration.accumulators import PredictionMetrics as PredictionMetrics
+    from calmix.calibration.binning import reliability_bins as reliability_bins
+    from calmix.calibration.calibrator import get_calibrator as get_calibrator
+    from calmix.calibration.calibrator import load_calibrator as load_calibrator
+    from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
+    from calmix.calibration.differences import paired_differences as paired_differences
     from calmix.calibration.errors import adaptive_calibration_error as adaptive_calibration_error
     from calmix.calibration.errors import classwise_calibration_error as classwise_calibration_error
+    from calmix.calibration.errors import debiased_calibration_error as debiased_calibration_error
     from calmix.calibration.errors import expected_calibration_error as expected_calibration_error
     from calmix.calibration.errors import maximum_calibration_error as maximum_calibration_error
     from calmix.calibration.errors import overconfidence_error as overconfidence_error
+    from calmix.calibration.errors import (
+        root_mean_square_calibration_error as root_mean_square_calibration_error,
+    )
     from calmix.calibration.evaluation import evaluate as evaluate
+    from calmix.calibration.file_evaluation import evaluate_files as evaluate_files
+    from calmix.calibration.huggingface import CalibrationMetrics as CalibrationMetrics
+    from calmix.calibration.huggingface import compute_metrics as compute_metrics
+    from calmix.calibration.intervals import calibration_error_interval as calibration_error_interval
+    from calmix.calibration.isotonic import IsotonicCalibration as IsotonicCalibration
+    from calmix.calibration.kolmogorov import kolmogorov_smirnov_test as kolmogorov_smirnov_test
+    from calmix.calibration.noise_floor import noise_floor as noise_floor
+    from calmix.calibration.notions import calibration_error as calibration_error
+    from calmix.calibration.ood import area_under_roc as area_under_roc
+    from calmix.calibration.ood import average_precision_in as average_precision_in
+    from calmix.calibration.ood import average_precision_out as average_precision_out
+    from calmix.calibration.ood import energy_score as energy_score
+    from calmix.calibration.ood import entropy_score as entropy_score
+    from calmix.calibration.ood import false_positive_rate as false_positive_rate
+    from calmix.calibration.ood import maximum_logit_score as maximum_logit_score
+    from calmix.calibration.ood import maximum_probability_score as maximum_probability_score
+    from calmix.calibration.ood import out_of_distribution_table as out_of_distribution_table
+    from calmix.calibration.platt import PlattScaling as PlattScaling
+    from calmix.calibration.prediction_files import read_predictions as read_predictions
+    from calmix.calibration.prediction_files import write_predictions as write_predictions
     from calmix.calibration.predictions import Predictions as Predictions
+    from calmix.calibration.risk_coverage import (
+        area_under_generalised_risk_coverage as area_under_generalised_risk_coverage,
+    )
     from calmix.calibration.risk_coverage import area_under_risk_coverage as area_under_risk_coverage
+    from calmix.calibration.risk_coverage import (
+        excess_area_under_risk_coverage as excess_area_under_risk_coverage,
+    )
+    from calmix.calibration.risk_coverage import risk_coverage_curve as risk_coverage_curve
+    from calmix.calibration.scorers import CalibrationScorer as CalibrationScorer
+    from calmix.calibration.scorers import calibration_scorers as calibration_scorers
     from calmix.calibration.scores import brier_score as brier_score
+    from calmix.calibration.scores import brier_split as brier_split
     from calmix.calibration.scores import negative_log_likelihood as negative_log_likelihood
+    from calmix.calibration.selective import coverage_at_accuracy as coverage_at_accuracy
     from calmix.calibration.selective import guaranteed_threshold as guaranteed_threshold
+    from calmix.calibration.smooth import smooth_calibration_error as smooth_calibration_error
+    from calmix.calibration.structured import StructuredScaling as StructuredScaling
     from calmix.calibration.temperature import TemperatureScaling as TemperatureScaling
+    from calmix.calibration.vector import VectorScaling as VectorScaling
     from calmix.dynamics.datamap import DataMap as DataMap
     from calmix.dynamics.recorder import DynamicsRecorder as DynamicsRecorder
     from calmix.mixing.method import Method as Method
@@ -44,19 +90,67 @@ _HOME = {
     "list_methods": "calmix.mixing.method",
     "DynamicsRecorder": "calmix.dynamics.recorder",
     "DataMap": "calmix.dynamics.datamap",
+    # Predictions, and everything that can be said about them.
     "Predictions": "calmix.calibration.predictions",
+    "read_predictions": "calmix.calibration.prediction_files",
+    "write_predictions": "calmix.calibration.prediction_files",
     "evaluate": "calmix.calibration.evaluation",
-    "TemperatureScaling": "calmix.calibration.temperature",
+    "evaluate_files": "calmix.calibration.file_evaluation",
+    "paired_differences": "calmix.calibration.differences",
+    # Errors and scores.
+    "calibration_error": "calmix.calibration.notions",
     "expected_calibration_error": "calmix.calibration.errors",
     "maximum_calibration_error": "calmix.calibration.errors",
+    "root_mean_square_calibration_error": "calmix.calibration.errors",
+    "overconfidence_error": "calmix.calibration.errors",
     "adaptive_calibration_error": "calmix.calibration.errors",
     "classwise_calibration_error": "calmix.calibration.errors",
-    "overconfidence_error": "calmix.calibration.errors",
+    "debiased_calibration_error": "calmix.calibration.errors",
+    "smooth_calibration_error": "calmix.calibration.smooth",
+    "kolmogorov_smirnov_test": "calmix.calibration.kolmogorov",
     "negative_log_likelihood": "calmix.calibration.scores",
     "brier_score": "calmix.calibration.scores",
+    "brier_split": "calmix.calibration.scores",
+    # Their intervals.
+    "calibration_error_interval": "calmix.calibration.intervals",
+    "calibration_error_difference": "calmix.calibration.differences",
+    "noise_floor": "calmix.calibration.noise_floor",
+    "reliability_bins": "calmix.calibration.binning",
+    # Batch by batch, shard by shard.
+    "BinnedCalibration": "calmix.calibration.accumulators",
+    "ClasswiseCalibration": "calmix.calibration.accumulators",
+    "PredictionMetrics": "calmix.calibration.accumulators",
+    # Which answers to accept.
+    "risk_coverage_curve": "calmix.calibration.risk_coverage",
     "area_under_risk_coverage": "calmix.calibration.risk_coverage",
+    "excess_area_under_risk_coverage": "calmix.calibration.risk_coverage",
+    "area_under_generalised_risk_coverage": "calmix.calibration.risk_coverage",
+    "coverage_at_accuracy": "calmix.calibration.selective",
     "guaranteed_threshold": "calmix.calibration.selective",
     "register_networks": "calmix.models.registration",
+    # Data unlike the training data.
+    "maximum_probability_score": "calmix.calibration.ood",
+    "maximum_logit_score": "calmix.calibration.ood",
+    "energy_score": "calmix.calibration.ood",
+    "entropy_score": "calmix.calibration.ood",
+    "area_under_roc": "calmix.calibration.ood",
+    "average_precision_in": "calmix.calibration.ood",
+    "average_precision_out": "calmix.calibration.ood",
+    "false_positive_rate": "calmix.calibration.ood",
+    "out_of_distribution_table": "calmix.calibration.ood",
+    # Calibrators.
+    "TemperatureScaling": "calmix.calibration.temperature",
+    "VectorScaling": "calmix.calibration.vector",
+    "StructuredScaling": "calmix.calibration.structured",
+    "PlattScaling": "calmix.calibration.platt",
+    "IsotonicCalibration": "calmix.calibration.isotonic",
+    "get_calibrator": "calmix.calibration.calibrator",
+    "load_calibrator": "calmix.calibration.calibrator",
+    # Doors to transformers.Trainer and scikit-learn.
+    "compute_metrics": "calmix.calibration.huggingface",
+    "CalibrationMetrics": "calmix.calibration.huggingface",
+    "CalibrationScorer": "calmix.calibration.scorers",
+    "calibration_scorers": "calmix.calibration.scorers",
     "UserError": "calmix.user_error",
 }
 __all__ = list(_HOME)

@@ -50,6 +50,21 @@ def replacing(path: Path) -> Iterator[Path]:
         fresh.unlink(missing_ok=True)
 
 
+def remove_leftovers(directory: Path) -> None:
+    """What `replacing` was writing when its process was killed.
+
+    >>> import tempfile
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> _ = (directory / ".71.metrics.json").write_text("{"), (directory / "metrics.json").write_text("{}")
+    >>> remove_leftovers(directory)
+    >>> [path.name for path in directory.iterdir()]
+    ['metrics.json']
+    """
+    for path in directory.rglob(".*"):
+        if path.name.split(".")[1].isdecimal() and path.is_file():
+            path.unlink(missing_ok=True)
+
+
 def write_json(path: Path, content: Any) -> None:
     """JSON that other tools read: no NaN, keys in the order given."""
     with replacing(path) as fresh:
@@ -90,9 +105,12 @@ class Run:
         if not run.path.is_dir():
             raise UserError("no such run directory", file=run.path, remedy="make one with 'calmix train'")
         if not run.is_finished:
-            state = "the run is not finished" if run.config_file.exists() else "not a run directory"
-            remedy = "continue it with 'calmix train --resume'" if run.config_file.exists() else None
-            raise UserError(state, file=run.path, remedy=remedy)
+            if run.config_file.exists():
+                remedy = f"continue it with 'calmix train --resume --output {run.path}'"
+                raise UserError("the run is not finished", file=run.path, remedy=remedy)
+            raise UserError(
+                "not a run directory", file=run.path, remedy="name one that 'calmix train' has made"
+            )
         return run
 
     @property

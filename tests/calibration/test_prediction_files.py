@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from calmix.calibration import separated_files
 from calmix.calibration.prediction_files import iterate_predictions, read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.user_error import UserError
@@ -117,7 +118,9 @@ def open_text(file) -> str:
     return file.read_text()[:2000].split("\n")[0]
 
 
-@pytest.mark.parametrize("name", ["numbered.csv", "records.jsonl", "records.json", "wide.parquet"])
+@pytest.mark.parametrize(
+    "name", ["numbered.csv", "records.jsonl", "records.json", "wide.parquet", "labels.npz"]
+)
 def test_gzipped_files_are_read_like_the_plain_ones(tmp_path, predictions, name):
     list(files_of_others(tmp_path, predictions))
     with gzip.open(tmp_path / f"{name}.gz", "wb") as packed, (tmp_path / name).open("rb") as plain:
@@ -146,55 +149,191 @@ def test_large_parquet_batches_have_bounded_size(tmp_path):
     assert max(sizes) <= 512
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("p.csv", "prob_0,prob_1\n0.5,0.5\n", ["no column 'label'", "prob_0, prob_1"]),
-        ("p.csv", "label,score\n0,0.5\n", ["no scores", "label, score"]),
-        ("p.csv", "label,prob_0,prob_1,logit_0,logit_1\n0,.5,.5,1,2\n", ["several kinds of scores"]),
-        ("p.csv", "label,prob_0\n0,0.5\n", ["only one class"]),
-        ("p.csv", "label,prob_0,prob_2\n0,0.5,0.5\n", ["without gaps"]),
-        ("p.csv", "label,prob_0,prob_1\n0,0.5,0.5\n0,0.5,0.6\n", ["row 2", "sum to 1"]),
-        ("p.csv", "label,prob_0,prob_1\n0,0.5,0.5\n0,1.5,-0.5\n", ["row 2", "negative"]),
-        ("p.csv", "label,prob_0,prob_1\n0,0.5,0.5\n0,,1\n", ["row 2", "missing", "prob_0"]),
-        ("p.csv", "label,prob_0,prob_1\n0,0.5,0.5\n0,half,0.5\n", ["row 2", "prob_0", "numbers"]),
-        ("p.csv", "label,logit_0,logit_1\n0,0.5,0.5\n2,1,2\n", ["row 2", "label", "outside 0..1"]),
-        ("p.csv", "label,logit_0,logit_1\n0,0.5,nan\n", ["row 1", "finite"]),
-        ("p.csv", "label,prob_0,prob_1\nyes,0.5,0.5\n", ["row 1", "unknown label 'yes'"]),
-        ("p.csv", "label,probs\n0,0.5 0.5\n", ["row 1", "not a list"]),
-        ("p.csv", "label,probs\n0,0.5\n", ["list"]),
-        ("p.csv", "label,prob_0,prob_1\n0,0.5\n", ["malformed"]),
-        ("p.csv", "label,prob_0,prob_1\n", ["no rows"]),
-        ("p.csv", "", ["empty"]),
-        (
-            "p.jsonl",
-            '{"label": 0, "probs": [0.5, 0.5]}\n{"label": 0, "probs": [1.0]}\n',
-            ["row 2", "1 scores"],
-        ),
-        ("p.jsonl", '{"label": 0, "probs": [0.5, 0.5]}\n{"label": 0, "pro\n', ["row 2", "JSON"]),
-        ("p.jsonl", '{"label": 0, "probs": [0.5, null]}\n', ["row 1", "missing"]),
-        ("p.json", "[1, 2]", ["row 1", "object"]),
-        ("p.json", "{", ["JSON"]),
-        ("p.npz", "no archive", ["npz"]),
-        ("p.parquet", "no parquet", ["parquet"]),
-        ("p.xlsx", "x", ["unknown file type", ".xlsx", ".parquet"]),
-    ],
-)
-def test_every_flaw_is_one_line_that_names_the_place(tmp_path, name, content, words):
+GOOD = "label,prob_0,prob_1\n0,0.5,0.5\n"
+AS_LOGITS = "go under the name 'logit_0', 'logit_1', .."
+SAME_KIND = "write the same kind of value in every row"
+ONE_OBJECT = "write one object per row"
+
+# A file's name and content; what is said where; what is to be done.
+FLAWS = [
+    ("p.csv", "prob_0,prob_1\n0.5,0.5\n", ": no column 'label'", "the columns are: prob_0, prob_1"),
+    ("p.csv", "label,score\n0,0.5\n", ": no scores", "the columns are: label, score"),
+    ("p.csv", "label,prob_0,prob_1,logit_0,logit_1\n0,.5,.5,1,2\n", "several kinds", "keep the one"),
+    ("p.csv", "label,prob_0\n0,0.5\n", ": only one class", "give one column per class"),
+    ("p.csv", "label,prob_0,prob_2\n0,0.5,0.5\n", "without gaps", "rename them"),
+    ("p.csv", "label,prob_0,prob_0\n0,0.5,0.5\n", ", column 'prob_0': two columns", "rename one"),
+    ("p.csv", "label,label,prob_0,prob_1\n0,0,.5,.5\n", ", column 'label': two columns", "rename one"),
+    (
+        "p.csv",
+        GOOD + "0,0.5,0.6\n",
+        ", row 2, column 'prob_0..prob_1': probabilities must sum to 1, not 1.1",
+        "divide every row by its sum; scores before a softmax " + AS_LOGITS,
+    ),
+    ("p.csv", GOOD + "0,1.5,-0.5\n", ", row 2, column 'prob_1': probabilities must not be neg", AS_LOGITS),
+    (
+        "p.csv",
+        GOOD + "0,nan,0.5\n",
+        ", row 2, column 'prob_0': probabilities must be finite",
+        "leave the row out",
+    ),
+    ("p.csv", GOOD + "0,,1\n", ", row 2, column 'prob_0': a value is missing", "leave the row out"),
+    (
+        "p.csv",
+        GOOD + "0,half,.5\n",
+        ", row 2, column 'prob_0': scores must be numbers, not 'half'",
+        "a number",
+    ),
+    ("p.csv", GOOD + "2,.5,.5\n", ", row 2, column 'label': label 2 is outside 0..1", "there are 2 classes"),
+    (
+        "p.csv",
+        GOOD + "0.5,.5,.5\n",
+        ", row 2, column 'label': labels must be class indices",
+        "counted from 0",
+    ),
+    (
+        "p.csv",
+        GOOD + "nan,.5,.5\n",
+        ", row 2, column 'label': labels must be class indices",
+        "counted from 0",
+    ),
+    (
+        "p.csv",
+        GOOD + "0,0.5\n",
+        ", row 2: malformed row: 2 fields where the header has 3",
+        "close every quote",
+    ),
+    (
+        "p.csv",
+        "label,logit_0,logit_1\n0,0.5,inf\n",
+        ", row 1, column 'logit_1': logits must be finite",
+        "leave",
+    ),
+    (
+        "p.csv",
+        "label,prob_0,prob_1\nyes,0.5,0.5\n",
+        ", row 1, column 'label': unknown label 'yes'",
+        "are: 0, 1",
+    ),
+    ("p.csv", "label,probs\n0,0.5 0.5\n", ", row 1, column 'probs': not a list", "[0.2, 0.8]"),
+    ("p.csv", "label,probs\n0,0.5\n", ", column 'probs': one number per row", "write lists"),
+    ("p.csv", "label,probs\n0,[1.0]\n", ", column 'probs': ", "one score per class"),
+    ("p.csv", "label,prob_0,prob_1\n", ": the file holds no rows", "one row per prediction"),
+    ("p.csv", "", ": the file is empty", "one row per prediction"),
+    ("p.csv.gz", "no gzip", ": malformed table", "copy the file again"),
+    (
+        "p.jsonl",
+        '{"label": 0, "probs": [0.5, 0.5]}\n{"label": 0, "probs": [1.0]}\n',
+        ", row 2, column 'probs': 1 scores where the first row has 2",
+        "one score per class",
+    ),
+    (
+        "p.jsonl",
+        '{"label": 0, "probs": [0.5, 0.5]}\n\n{"label": 0, "pro\n',
+        ", row 2: not valid JSON",
+        ONE_OBJECT,
+    ),
+    (
+        "p.jsonl",
+        '{"label": 0, "probs": [0.5, null]}\n',
+        ", row 1, column 'probs': a score is missing",
+        "leave",
+    ),
+    ("p.jsonl", '{"label": 0, "probs": ["0.5", "0.5"]}\n', ", row 1, column 'probs': ", "write a number"),
+    (
+        "p.jsonl",
+        '{"label": 0, "logits": [1, 2]}\n{"label": "b", "logits": [1, 2]}\n{"label": 0, "logits": [1, 2]}',
+        ", row 2, column 'label': 'b' does not go with",
+        SAME_KIND,
+    ),
+    ("p.jsonl", '{"label": 0, "logits": [1, 2], "row_id": null}\n', ", row 1, column 'row_id': ", "write it"),
+    ("p.json", "[1, 2]", ", row 1: not an object", ONE_OBJECT),
+    ("p.json", "[]", ": the file holds no rows", ONE_OBJECT),
+    ("p.json", "3", ": not a list of objects", ONE_OBJECT),
+    ("p.json", "{", ": not readable JSON", ONE_OBJECT),
+    (
+        "p.json",
+        '{"label": [0, 1], "probs": [[1, 0]]}',
+        "differ in length: label 2, probs 1",
+        "one value per row",
+    ),
+    ("p.json.gz", "no gzip", ": not a whole gzip file", "remove .gz from its name"),
+    ("p.npz", "no archive", ": not an npz archive", "numpy.savez(file, label=..., logits=...)"),
+    ("p.npz.gz", "no gzip", ": not a whole gzip file", "remove .gz from its name"),
+    ("p.parquet", "no parquet", ": not a whole parquet file", "copy it again"),
+    ("p.parquet.gz", "no gzip", ": not a whole gzip file", "remove .gz from its name"),
+    ("p.xlsx", "x", ": unknown file type '.xlsx'", "known are .parquet, .csv"),
+]
+
+
+def complaint(read, file):
+    with pytest.raises(UserError) as raised:
+        read(file)
+    line = str(raised.value)
+    assert "\n" not in line
+    assert str(file) in line
+    return line
+
+
+@pytest.mark.parametrize(("name", "content", "problem", "remedy"), FLAWS)
+def test_every_flaw_is_one_line_that_names_the_place_and_the_remedy(tmp_path, name, content, problem, remedy):
     file = tmp_path / name
     file.write_text(content)
     for read in (read_predictions, lambda path: list(iterate_predictions(path, batch_rows=1))):
-        with pytest.raises(UserError) as raised:
-            read(file)
-        line = str(raised.value)
-        assert "\n" not in line
-        assert name in line
-        for word in words:
-            assert word in line
+        line = complaint(read, file)
+        assert problem in line
+        assert remedy in line.partition(problem)[2].partition("; ")[2]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "problem"),
+    [
+        ({"label": [0, 1], "logits": [[1.0, 2.0]]}, ", column 'logits': 2 labels but shape (1, 2); "),
+        ({"label": [0, 1], "logits": np.zeros((2, 3, 4))}, ", column 'logits': an array of shape (2, 3, 4)"),
+        ({"label": [0, 1], "logits": np.zeros((2, 3), complex)}, ", column 'logits': values of type complex"),
+        ({"label": [[0], [1]], "logits": np.zeros((2, 3))}, ", column 'label': labels must be"),
+        (
+            {"label": np.array([0, "a"], dtype=object), "logits": np.zeros((2, 3))},
+            ": not an npz archive of plain",
+        ),
+    ],
+)
+def test_arrays_that_are_no_columns_are_named(tmp_path, arrays, problem):
+    np.savez(tmp_path / "p.npz", **arrays)
+    line = complaint(read_predictions, tmp_path / "p.npz")
+    assert problem in line
+    assert "; " in line
+
+
+def test_a_long_table_keeps_its_kinds_from_block_to_block(tmp_path, monkeypatch):
+    """The first block holds whole numbers only; what follows may be fractions, but no words."""
+    monkeypatch.setattr(separated_files, "BLOCK_BYTES", 64)
+    rows = [(f"{row:03}", row % 2, 0 if row < 50 else 0.25, 1) for row in range(100)]
+    file = write_table(tmp_path / "p.csv", ["row_id", "label", "logit_0", "logit_1"], rows)
+    found = read_predictions(file)
+    assert found.values[:, 0].tolist() == [row[2] for row in rows]
+    assert found.ids[:2].tolist() == ["000", "001"]
+    rows[70] = ("070", 0, "x", 1)
+    write_table(file, ["row_id", "label", "logit_0", "logit_1"], rows)
+    assert "p.csv, row 71, column 'logit_0': 'x' does not go with" in complaint(read_predictions, file)
+    rows[70] = ("070", "yes", 0, 1)
+    write_table(file, ["row_id", "label", "logit_0", "logit_1"], rows)
+    assert "p.csv, row 71, column 'label': 'yes' does not go with" in complaint(read_predictions, file)
+    rows[70] = ("070", 0, 1)
+    write_table(file, ["row_id", "label", "logit_0", "logit_1"], rows)
+    assert "p.csv, row 71: malformed row: 3 fields where the header has 4" in complaint(
+        read_predictions, file
+    )
+
+
+def test_a_categorical_column_of_labels_is_read_like_names(tmp_path):
+    labels = pa.array(["yes", "no", "yes"]).dictionary_encode()
+    table = pa.table({"label": labels, "prob_no": [0.5, 0.9, 0.1], "prob_yes": [0.5, 0.1, 0.9]})
+    pa.parquet.write_table(table, tmp_path / "p.parquet")
+    assert read_predictions(tmp_path / "p.parquet").labels.tolist() == [1, 0, 1]
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"gone\.csv: no such file"):
+    with pytest.raises(UserError, match=r"gone\.csv: no such file; give the path"):
         read_predictions(tmp_path / "gone.csv")
 
 

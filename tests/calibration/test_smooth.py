@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calmix.calibration.smooth import smooth_calibration_error, smooth_error
+from calmix.calibration.smooth import grid_size, smooth_calibration_error, smooth_error, smooth_grid
 
 
 def random_rows(n: int, seed: int, power: float = 1.6) -> tuple[np.ndarray, np.ndarray]:
@@ -79,3 +79,16 @@ def test_true_confidences_have_less_error_than_wrong_ones():
 def test_what_makes_no_sense_is_refused(confidence, correct, message):
     with pytest.raises(ValueError, match=message):
         smooth_calibration_error(confidence, correct)
+
+
+@pytest.mark.parametrize("bandwidth", [1.0, 0.1, 0.003])
+def test_the_convolution_is_the_sum_over_the_reflected_grid(bandwidth):
+    size = grid_size(bandwidth)
+    grid = np.random.default_rng(0).normal(size=(2, size))
+    found = smooth_grid(grid, bandwidth)
+    offset = np.linspace(0.0, 1.0, size) - 0.5
+    kernel = np.exp(-(offset**2) / (2 * bandwidth**2)) / (np.sqrt(2 * np.pi) * bandwidth)
+    extended = np.concatenate([grid[:, ::-1][:, :-1], grid, grid[:, ::-1][:, 1:]], axis=1)
+    for row in range(2):
+        whole = np.convolve(extended[row], kernel, mode="valid")[size // 2 : size // 2 + size]
+        assert found[row] == pytest.approx(whole, abs=1e-9 * np.abs(whole).max())

@@ -107,6 +107,20 @@ def test_a_predictions_file(calmix, tmp_path, method):
     assert -after.gold_log_probability().mean() < -before.gold_log_probability().mean()
 
 
+def test_predictions_of_other_classes_are_nothing_to_fit_on(calmix, tmp_path):
+    for name, classes in (("two", 2), ("three", 3)):
+        logits, labels = np.eye(classes), np.arange(classes)
+        write_predictions(tmp_path / f"{name}.parquet", Predictions.from_logits(logits, labels))
+    code, out, err = calmix(
+        "calibrate", tmp_path / "two.parquet", "--fit-on", tmp_path / "three.parquet", "--output",
+        tmp_path / "out",
+    )  # fmt: skip
+    assert (code, out) == (2, "")
+    assert f"three.parquet: 3 classes, but {tmp_path / 'two.parquet'} has 2; fit on" in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_vector_scaling_of_a_choice_head_is_refused_with_the_reason(calmix, encoders, tmp_path):
     torch.manual_seed(0)
     AutoModelForMultipleChoice.from_pretrained(encoders("bert")).save_pretrained(tmp_path / "choice")

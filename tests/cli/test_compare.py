@@ -105,14 +105,17 @@ def test_the_saved_configuration_is_one_that_compare_reads(calmix, made):
     assert json.loads(out)["config"] == saved
 
 
-def test_a_run_that_failed_gives_exit_code_1_and_is_named(calmix, reviews, encoders, tmp_path):
-    broken = tmp_path / "broken"
+def test_a_run_that_failed_gives_exit_code_1_and_is_named(calmix, reviews, encoders, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    broken = tmp_path / ("broken-" + "x" * 120)  # longer than a line: it must not be broken in two
     broken.mkdir()
     good = encoders("bert", layers=1)
     vary = f"model={good},{broken}"
     code, out, err = calmix(*arguments(reviews, good, tmp_path / "out", methods="plain", seeds=0, vary=vary))
     assert code == 1
-    assert f"failed: plain model={broken}, seed 0:" in " ".join(out.split())
+    (failed,) = (line for line in out.splitlines() if line.startswith("failed: "))
+    assert failed.startswith(f"failed: plain model={broken}, seed 0: {broken}: ")
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in out.splitlines()
     assert "FAILED" in err
     assert {path.name for path in (tmp_path / "out").iterdir()} >= FILES
 

@@ -108,7 +108,7 @@ def test_what_is_printed_names_sizes_overlap_classes_and_says_that_it_is_no_test
         "no test",
     ):
         assert part in out
-    assert str(tmp_path / "map" / "datamap.html") in out
+    assert f"datamap.html: {tmp_path / 'map' / 'datamap.html'}" in out.splitlines()
 
 
 def cartography(folder, logits, labels):

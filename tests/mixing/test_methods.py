@@ -13,6 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
+from calmix.mixing.step import Mix
 from calmix.models.folding import last_linear
 from calmix.models.seams import Seams
 from calmix.randomness import stream
@@ -328,12 +329,23 @@ def test_equal_lengths_make_padding_a_no_op(encoders, tmp_path):
             assert torch.allclose(value, other[parameter], atol=1e-7), parameter
 
 
-def test_mixing_logits_is_mixing_features_before_a_linear_head():
-    linear = torch.nn.Linear(16, 4).double()
-    first, second = torch.randn(2, 16).double()
-    ratio = 0.3
-    logits = ratio * linear(first) + (1 - ratio) * linear(second)
-    assert torch.allclose(logits, linear(ratio * first + (1 - ratio) * second), atol=1e-12)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_mixing_at_the_head_is_mixing_logits(family, encoders):
+    """The last layer is affine, and nothing but dropout stands between the seam and it."""
+    model, tokenizer = build(family, encoders)
+    model = model.double().eval()
+    batch = tokenizer(sentences(ROWS, seed=2)[0], padding=True, return_tensors="pt")
+    batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    partner, ratio = torch.tensor([1, 0, 3, 2, 4]), torch.tensor([0.3, 0.9, 0.5, 0.0, 1.0]).double()
+    seams = Seams(model)
+    with torch.no_grad():
+        logits = model(**batch).logits
+        cut = seams.cut(seams.head, Mix(seams.head, partner, ratio), batch)
+        mixed = model(**batch).logits
+        cut.remove()
+    expected = ratio[:, None] * logits + (1 - ratio[:, None]) * logits[partner]
+    assert torch.allclose(mixed, expected, atol=1e-12)
+    assert (mixed - logits).abs().max() > 1e-5
 
 
 def test_the_depth_is_drawn_uniformly_and_is_the_same_for_all_micro_batches_of_a_step():

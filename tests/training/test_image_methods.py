@@ -122,4 +122,4 @@ def test_one_step_is_that_of_the_formula(kind, name, options, tmp_path):
     loss.backward()
     for parameter, moved in zip(reference.parameters(), model.parameters(), strict=True):
         assert torch.allclose(parameter - RATE * parameter.grad, moved, atol=2e-5)
-    assert trainer.epoch_losses.means()[0] == pytest.approx(loss.item(), abs=1e-5)
+    assert trainer.journal.losses()[0] == pytest.approx(loss.item(), abs=1e-5)

@@ -1,4 +1,4 @@
-"""Methods under what the Trainer offers: adapters, gradient checkpointing, images, choices, resumed steps."""
+"""Methods under what the Trainer offers: adapters, gradient checkpointing, bf16, images, choices, resumes."""
 
 import json
 
@@ -7,11 +7,13 @@ import pytest
 import torch
 import transformers
 
+from calmix.calibration.prediction_files import read_predictions
 from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
 from calmix.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
+from tiny import sentences
 
 MIXED = [
     ("cls-mixup", {}),
@@ -127,18 +129,59 @@ def test_pixels_are_mixed_as_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["input-mixup", "cls-mixup", "manifold-mixup", "regmixup"])
-def test_choices_are_mixed_choice_by_choice(calmix, encoders, tmp_path, method):
+def test_a_network_for_choices_is_trained_saved_and_calibrated(calmix, encoders, tmp_path, method):
+    """What a step does is pinned in tests/mixing; here, that the run hands over what it measured."""
+    texts, _ = sentences(24, seed=1)
+    choices = [texts[(i + k) % 24] for i in range(24) for k in (5, 9, 14)]
     rows = [
-        {"text": "the film", "choices": ["great", "a very dull plot", "warm and funny"], "label": i % 3}
-        for i in range(24)
+        {"text": text, "choices": choices[3 * i : 3 * i + 3], "label": i % 3} for i, text in enumerate(texts)
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     code, out, err = calmix(
         "train", "--train", tmp_path / "rows.jsonl", "--validation", tmp_path / "rows.jsonl",
-        "--model", encoders("bert"), "--method", method, "--alpha", 1, "--epochs", 1, "--json",
-        "--output", tmp_path / "run",
+        "--model", encoders("bert"), "--method", method, "--alpha", 1, "--epochs", 2, "--json",
+        "--learning-rate", "1e-2", "--batch-size", 8, "--output", tmp_path / "run",
     )  # fmt: skip
     assert code == 0, err
-    assert np.isfinite(json.loads(out)["history"][0]["train_loss"])
+    stored = read_predictions(tmp_path / "run" / "predictions" / "validation.parquet")
+    assert stored.labels.tolist() == [row["label"] for row in rows]
+    model = transformers.AutoModelForMultipleChoice.from_pretrained(tmp_path / "run" / "model").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "run" / "model")
+    first = [row["text"] for row in rows for _ in range(3)]
+    encoded = tokenizer(first, choices, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(**{name: value.reshape(24, 3, -1) for name, value in encoded.items()}).logits
+    expected = stored.with_temperature(json.loads(out)["temperature"]).probabilities()
+    assert torch.softmax(logits, 1).numpy() == pytest.approx(expected, abs=1e-5)
+    assert np.ptp(expected, axis=0).max() > 1e-3, "rows that are all alike would show nothing"
     # Mixed-only methods forward no original row in training: there are no dynamics to write.
     assert (tmp_path / "run" / "dynamics.parquet").exists() == (method == "regmixup")
+
+
+@pytest.mark.parametrize(("name", "options"), MIXED, ids=[name for name, _ in MIXED])
+def test_half_precision_takes_the_same_step_up_to_its_rounding(make_trainer, name, options):
+    def livelier(model):
+        with torch.no_grad():  # rows look alike to fresh weights
+            model.get_input_embeddings().weight.mul_(20)
+            for module in model.modules():
+                if isinstance(module, torch.nn.Linear):
+                    module.weight.mul_(10)
+        return model
+
+    def step(method, **precision):
+        trainer = make_trainer(
+            rows=8, dropout=0.0, method=method, max_steps=1, optim="sgd", learning_rate=1.0,
+            lr_scheduler_type="constant", max_grad_norm=0, wrap=livelier, **precision,
+        )  # fmt: skip
+        before = torch.cat([parameter.detach().clone().ravel() for parameter in trainer.model.parameters()])
+        trainer.train()
+        after = [parameter.detach() for parameter in trainer.model.parameters()]
+        assert {parameter.dtype for parameter in after} == {torch.float32}
+        return torch.cat([parameter.ravel() for parameter in after]) - before
+
+    full = step(get_method(name, alpha=1.0, **options))
+    half = step(get_method(name, alpha=1.0, **options), bf16=True)
+    plain = step(get_method("plain"))
+    rounding, mixing = ((other - full).norm() / full.norm() for other in (half, plain))
+    assert 0 < rounding < 0.03
+    assert mixing > 3 * rounding, "the difference that mixing makes must not drown in the rounding"

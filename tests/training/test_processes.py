@@ -7,32 +7,38 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
+
+from calmix.calibration.prediction_files import read_predictions
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
 
 
-def train(encoder, output, *, processes, rows=48, method="plain", **options):
-    output.mkdir()
-    launch = [sys.executable]
-    if processes > 1:
-        launch = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            f"--nproc_per_node={processes}",
-        ]
-    accumulation = 1 if processes > 1 else 2
-    arguments = [SCRIPT, encoder, output, rows, accumulation, method, json.dumps(options)]
-    subprocess.run(
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+
+
+def run(launch, arguments):
+    """Start a program that finds the tests' own modules, and what this process finds."""
+    found = os.pathsep.join([str(SCRIPT.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
         [*launch, *(str(argument) for argument in arguments)],
-        check=True,
+        check=False,
         capture_output=True,
+        text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": str(SCRIPT.parent.parent), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": found, "OMP_NUM_THREADS": "1"},
     )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done
+
+
+def train(encoder, output, *, processes, rows=48, method="plain", settings=None, **options):
+    output.mkdir()
+    launch, accumulation = (TORCHRUN, 1) if processes == 2 else ([sys.executable], 2)
+    texts = [json.dumps(table) for table in (options, settings or {})]
+    run(launch, [SCRIPT, encoder, output, rows, accumulation, method, *texts])
     return output
 
 
@@ -83,18 +89,68 @@ def test_two_processes_equal_two_accumulation_steps_bit_for_bit(encoders, tmp_pa
     assert_same_bits(together, alone)
 
 
-def test_no_repeated_tail_row_is_trained_on_or_recorded(encoders, tmp_path):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("plain", {}),
+        ("cls-mixup", {"alpha": 1.0, "ratio_scope": "sample"}),
+        ("input-mixup", {"alpha": 1.0}),
+        ("regmixup", {"at": "embeddings"}),
+    ],
+    ids=["plain", "head", "embeddings", "rows and mixed rows"],
+)
+def test_no_repeated_tail_row_is_trained_on_mixed_or_recorded(encoders, tmp_path, method, options):
     """50 rows on two processes: the last batches are filled up with repeated rows of weight 0."""
     encoder = encoders("bert", dropout=0.0)
-    together = train(encoder, tmp_path / "two", processes=2, rows=50)
-    alone = train(encoder, tmp_path / "one", processes=1, rows=50)
-    times = np.load(together / "dynamics.npz")["times"]
-    assert (times == 1).all()
+    # Steps in proportion to the gradient: a row too many, or another partner, would show at once.
+    together, alone = (
+        train(
+            encoder, tmp_path / str(processes), processes=processes, rows=50, method=method,
+            settings={"optim": "sgd", "learning_rate": 0.1}, **options,
+        )
+        for processes in (2, 1)
+    )  # fmt: skip
     losses = [json.loads((run / "losses.json").read_text()) for run in (together, alone)]
     for epoch in ("0", "1"):
         assert losses[0][epoch]["rows"] == losses[1][epoch]["rows"] == 50
         assert losses[0][epoch]["loss"] == pytest.approx(losses[1][epoch]["loss"], abs=1e-4)
-    # A step divides by the rows that count, so the weights follow the same path (padding changes last bits).
+    # A step divides by the rows that count (wider batches change last bits).
     weights = [load_file(run / "weights.safetensors") for run in (together, alone)]
     for name, tensor in weights[0].items():
-        assert np.allclose(tensor, weights[1][name], atol=2e-4), name
+        assert np.allclose(tensor, weights[1][name], atol=2e-6), name
+    times = [np.load(run / "dynamics.npz")["times"] for run in (together, alone)]
+    assert np.array_equal(*times)
+    assert (times[0] == (1 if method in ("plain", "regmixup") else 0)).all()
+
+
+def test_calmix_train_under_torchrun_ends_like_one_process(calmix, reviews, encoders, tmp_path):
+    two, one, settings = tmp_path / "two", tmp_path / "one", tmp_path / "settings.yaml"
+    settings.write_text("trainer:\n  gradient_accumulation_steps: 2\n")
+    arguments = [
+        "train", "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
+        "--test", reviews / "test.csv", "--model", encoders("bert", dropout=0.0), "--method", "regmixup",
+        "--epochs", 2, "--batch-size", 8, "--learning-rate", "1e-3", "--threads", 1, "--json",
+    ]  # fmt: skip
+    done = run([*TORCHRUN, "-m", "calmix"], [*arguments, "--output", two])
+    code, out, err = calmix(*arguments, "--output", one, "--config", settings)
+    assert code == 0, err
+    # One object, printed by one process.
+    results = [json.loads(done.stdout), json.loads(out)]
+    assert pq.read_table(two / "dynamics.parquet").equals(pq.read_table(one / "dynamics.parquet"))
+    weights = [load_file(path / "model" / "model.safetensors") for path in (two, one)]
+    for name, tensor in weights[0].items():
+        if name.startswith("classifier"):  # holds the temperature, fitted on logits of other batches
+            assert np.allclose(tensor, weights[1][name], rtol=1e-4), name
+        else:
+            assert np.array_equal(tensor, weights[1][name]), name
+    for split in ("validation", "test"):
+        first, second = (read_predictions(path / "predictions" / f"{split}.parquet") for path in (two, one))
+        assert first.ids.tolist() == second.ids.tolist()
+        assert first.values == pytest.approx(second.values, abs=1e-5)
+        for stage in ("uncalibrated", "calibrated"):
+            nll = [result["splits"][split][stage]["nll"] for result in results]
+            assert nll[0] == pytest.approx(nll[1], abs=1e-6)
+    epochs = [[(epoch["epoch"], epoch["chosen"]) for epoch in result["history"]] for result in results]
+    assert epochs[0] == epochs[1]
+    assert (two / "report.html").is_file()
+    assert not (two / "checkpoints").exists()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,6 +16,8 @@ from safetensors.numpy import load_file
 from calmix.training.checkpoints import newest_complete
 from calmix.training.journal import Journal
 from tiny import read_json
+
+KILLED = Path(__file__).parent / "killed.py"
 
 
 def command(reviews, encoder, output, *more):
@@ -44,6 +47,17 @@ def kill_when(arguments, is_time):
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def kill_at(function, call, arguments):
+    """Run `calmix` until a function is called for the nth time, and kill it there."""
+    done = subprocess.run(
+        [sys.executable, str(KILLED), function, str(call), *(str(a) for a in arguments[3:])],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-4000:]
 
 
 def assert_same_run(first, second):
@@ -90,6 +104,60 @@ def test_killed_in_mid_epoch_and_resumed_twice(reviews, encoders, unbroken, tmp_
     finish([*arguments[:3], "train", "--output", output, "--resume"])
     assert_same_run(unbroken, output)
     assert not (output / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "accumulation"),
+    [
+        (("--dynamics", "epoch_end", "--method", "manifold-mixup", "--alpha", "1"), 1),
+        (("--method", "regmixup"), 5),  # twelve batches an epoch: the last step of each has two
+    ],
+    ids=["dynamics at the end of epochs", "accumulated steps"],
+)
+def test_killed_in_mid_step(calmix, reviews, encoders, tmp_path, options, accumulation):
+    settings, whole, cut = tmp_path / "settings.yaml", tmp_path / "whole", tmp_path / "cut"
+    settings.write_text(f"trainer:\n  gradient_accumulation_steps: {accumulation}\n")
+    more = ("--epochs", "3", "--checkpoint-steps", "1", "--config", settings, *options)
+    code, _, err = calmix(*command(reviews, encoders("bert"), whole, *more)[3:])
+    assert code == 0, err
+    # The first forward pass is a look ahead. Then: all of the first epoch, and seven batches of the second.
+    kill_at("calmix.training.trainer.Forward", 1 + 12 + 7, command(reviews, encoders("bert"), cut, *more))
+    newest = int(newest_complete(cut / "checkpoints").name.rpartition("-")[2])
+    steps_per_epoch = -(-12 // accumulation)
+    assert steps_per_epoch < newest < 2 * steps_per_epoch, "killed in mid-epoch"
+    code, _, err = calmix("train", "--output", cut, "--resume")
+    assert code == 0, err
+    assert_same_run(whole, cut)
+    assert pq.read_table(cut / "dynamics.parquet")["margin"].to_pylist()[0][2] is not None
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "there"),
+    [
+        ("save_model", 1, {"predictions", "dynamics.parquet"}),
+        ("write_json", 2, {"predictions", "dynamics.parquet", "model", "calibration.json"}),
+    ],
+    ids=["before the model is saved", "before the metrics are written"],
+)
+def test_killed_while_the_outcome_is_written(
+    calmix, reviews, encoders, unbroken, tmp_path, function, call, there
+):
+    output = tmp_path / "run"
+    kill_at(f"calmix.training.outcome.{function}", call, command(reviews, encoders("bert"), output))
+    assert {path.name for path in output.iterdir()} == {"config.yaml", "checkpoints"} | there
+    code, _, err = calmix("evaluate", output)
+    assert code == 2
+    assert "the run is not finished; continue it with 'calmix train --resume" in err
+    # As if it had been killed in mid-file: what is there is torn, and a file under way was left.
+    for path in output.rglob("*"):
+        if path.is_file() and output / "checkpoints" not in path.parents and path.name != "config.yaml":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    (output / "predictions" / ".4711.test.parquet").write_bytes(b"half")
+    code, _, err = calmix("train", "--output", output, "--resume")
+    assert code == 0, err
+    assert_same_run(unbroken, output)
+    names = [{str(path.relative_to(run)) for path in run.rglob("*")} for run in (unbroken, output)]
+    assert names[0] == names[1]
 
 
 def test_resume_with_other_options_or_other_data_is_refused(reviews, encoders, tmp_path, calmix):

@@ -95,7 +95,7 @@ def test_one_step_is_that_of_the_formula(name, tmp_path):
     loss.backward()
     for parameter, moved in zip(reference.parameters(), model.parameters(), strict=True):
         assert torch.allclose(parameter - RATE * parameter.grad, moved, atol=1e-6)
-    assert trainer.epoch_losses.means()[0] == pytest.approx(loss.item(), abs=1e-6)
+    assert trainer.journal.losses()[0] == pytest.approx(loss.item(), abs=1e-6)
     assert not model.embeddings.weight[0].any(), "padding stays zero"
 
 

@@ -126,7 +126,7 @@ def test_epoch_losses_are_means_over_rows(make_trainer):
             losses += torch.nn.functional.cross_entropy(
                 trainer.model(**batch).logits, labels, reduction="none"
             ).tolist()
-    assert trainer.epoch_losses.means() == {
+    assert trainer.journal.losses() == {
         0: pytest.approx(np.mean(losses), abs=1e-6),
         1: pytest.approx(np.mean(losses), abs=1e-6),
     }
@@ -176,7 +176,7 @@ def test_mixed_precision_trains_with_finite_dynamics(make_trainer):
     trainer = make_trainer(bf16=True, num_train_epochs=1)
     trainer.train()
     assert np.isfinite(trainer.recorder.dynamics().margin).all()
-    assert np.isfinite(trainer.epoch_losses.means()[0])
+    assert np.isfinite(trainer.journal.losses()[0])
 
 
 def test_a_method_object_is_taken_as_it_is(make_trainer):

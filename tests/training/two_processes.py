@@ -27,7 +27,7 @@ def random_map(rows: Rows) -> DataMap:
 
 
 def main() -> None:
-    encoder, output, rows, accumulation, method, options = sys.argv[1:7]
+    encoder, output, rows, accumulation, method, options, settings = sys.argv[1:8]
     hush()
     torch.set_num_threads(1)
     texts, names = sentences(int(rows), seed=3)
@@ -48,13 +48,13 @@ def main() -> None:
             num_train_epochs=2,
             per_device_train_batch_size=8,
             gradient_accumulation_steps=int(accumulation),
-            learning_rate=1e-3,
             save_strategy="no",
             logging_strategy="no",
             disable_tqdm=True,
             use_cpu=True,
             dataloader_pin_memory=False,
             ddp_backend="gloo" if "WORLD_SIZE" in os.environ else None,
+            **{"learning_rate": 1e-3, **json.loads(settings)},
         ),
         train_dataset=encode_rows(data, tokenizer, max_length=64),
         data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),

@@ -14,7 +14,7 @@ from calmix.calibration.class_bins import ClassSums, entries_above_first_bin, go
 from calmix.calibration.error_fields import FUNCTIONALS, Cells
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.noise_floor import NoiseFloor
-from calmix.calibration.row_groups import GROUPS, joint_noise
+from calmix.calibration.row_groups import GROUPS, add_rows, joint_noise
 from calmix.calibration.sampling_noise import residual_scale
 from calmix.calibration.statistics import ErrorStatistic
 
@@ -48,9 +48,7 @@ class ClassView:
     def _update_groups(
         self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers
     ) -> None:
-        from scipy.sparse import csr_array
-
-        rows, cells = len(gold), self.classes * self.bins
+        cells = self.classes * self.bins
         row, cell, probability = entries_above_first_bin(probabilities, self.bins, self.edges)
         gold_cell, gold_probability = gold_cells(probabilities, gold, self.bins, self.edges)
 
@@ -62,8 +60,7 @@ class ClassView:
 
         by_group = np.bincount(dealt[row] * cells + cell, weights=probability, minlength=self.groups * cells)
         high = by_group.astype(np.float64).reshape(self.groups, self.classes, self.bins)
-        members = csr_array((np.ones(rows), (dealt, np.arange(rows))), shape=(self.groups, rows))
-        high[:, :, 0] += members @ probabilities - high.sum(axis=2)
+        high[:, :, 0] += add_rows(dealt, probabilities, self.groups) - high.sum(axis=2)
         right = np.bincount(dealt * cells + gold_cell, minlength=self.groups * cells)
         self.grouped += right.reshape(self.groups, cells) - high.reshape(self.groups, cells)
         self.group_rows += np.bincount(dealt, minlength=self.groups)

@@ -226,6 +226,9 @@ def _group_influence(influence: RankInfluence, sample: ConfidenceSample) -> Floa
     """[groups, rank metrics]: the influences of the rows of each group."""
     cells = len(influence.table)
     total = np.zeros((GROUPS, influence.table.shape[1]))
+    if len(sample) <= GROUPS:  # each row is a group of its own
+        total[: len(sample)] = influence.table[influence.cell(sample)]
+        return total
     for start, block in sample.blocks():
         dealt = deal_rows(start, len(block))
         counts = np.bincount(dealt * cells + influence.cell(block), minlength=GROUPS * cells)

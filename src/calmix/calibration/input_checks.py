@@ -6,7 +6,7 @@ and columns by other names, so a row that is known travels along in `BadRow.row`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,19 @@ NORMALISATION_TOLERANCE = 1e-3
 BLOCK_VALUES = 1 << 17
 
 
-class BadRow(ValueError):
-    """A value that makes no sense, and the row (from 0) in which it first stands."""
+Flaw = Literal["not finite", "not normalised", "negative", "label", "other"]
 
-    def __init__(self, problem: str, row: int) -> None:
+
+class BadRow(ValueError):
+    """A value that makes no sense: what is wrong with it, the row (from 0) in which it first stands and,
+    where one score is to blame, its class."""
+
+    def __init__(self, problem: str, row: int, flaw: Flaw = "other", *, place: int | None = None) -> None:
         super().__init__(f"{problem} (row {row})")
         self.problem = problem
         self.row = row
+        self.flaw = flaw
+        self.place = place
 
 
 def check_scores(scores: npt.ArrayLike, *, name: str) -> npt.NDArray[np.floating[Any]]:
@@ -52,7 +58,8 @@ def check_logits(logits: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum(dtype=np.float64)
     if not np.isfinite(total) and not (finite := np.isfinite(array)).all():
-        raise BadRow("logits must be finite", int(np.flatnonzero(~finite.all(axis=1))[0]))
+        row, place = (int(index) for index in np.argwhere(~finite)[0])
+        raise BadRow("logits must be finite", row, "not finite", place=place)
     return array
 
 
@@ -73,12 +80,13 @@ def check_distributions(block: npt.NDArray[np.floating[Any]], start: int) -> Non
     normalised = np.abs(sums - 1.0) <= NORMALISATION_TOLERANCE
     if not normalised.all():
         row = int(np.flatnonzero(~normalised)[0])
-        if not np.isfinite(block[row]).all():
-            raise BadRow("probabilities must be finite", start + row)
-        raise BadRow(f"probabilities must sum to 1, not {sums[row]:.6g}", start + row)
+        if not (finite := np.isfinite(block[row])).all():
+            place = int(np.flatnonzero(~finite)[0])
+            raise BadRow("probabilities must be finite", start + row, "not finite", place=place)
+        raise BadRow(f"probabilities must sum to 1, not {sums[row]:.6g}", start + row, "not normalised")
     if block.min() < 0:
-        row = int(np.flatnonzero((block < 0).any(axis=1))[0])
-        raise BadRow("probabilities must not be negative", start + row)
+        row, place = (int(index) for index in np.argwhere(block < 0)[0])
+        raise BadRow("probabilities must not be negative", start + row, "negative", place=place)
 
 
 def check_labels(labels: npt.ArrayLike, *, rows: int, classes: int) -> Integers:
@@ -93,13 +101,13 @@ def check_labels(labels: npt.ArrayLike, *, rows: int, classes: int) -> Integers:
         fractional = ~(numbers == np.floor(numbers))  # NaN is caught here as well
         if fractional.any():
             row = int(np.flatnonzero(fractional)[0])
-            raise BadRow(f"labels must be class indices, not {numbers[row]}", row)
+            raise BadRow(f"labels must be class indices, not {numbers[row]}", row, "label")
         array = numbers
     # Compare before the cast: an unsigned 2**64 - 1 must not become -1.
     outside = (array < 0) | (array >= classes)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        raise BadRow(f"label {array[row]} is outside 0..{classes - 1}", row)
+        raise BadRow(f"label {array[row]} is outside 0..{classes - 1}", row, "label")
     return array.astype(np.int64, copy=False)
 
 

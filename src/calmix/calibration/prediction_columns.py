@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from calmix.calibration.predictions import ScoreKind
 from calmix.user_error import UserError
 
 LIST_COLUMNS: dict[str, ScoreKind] = {"logits": "logits", "probs": "probabilities"}
+MISSING_REMEDY = "write it, or leave the row out"
 CLASS_PREFIXES: dict[str, ScoreKind] = {"logit_": "logits", "prob_": "probabilities"}
 
 
@@ -31,6 +31,10 @@ class ScoreColumns:
     @property
     def title(self) -> str:
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]}..{self.names[-1]}"
+
+    def name_of(self, place: int | None) -> str:
+        """The column that holds the score of one class."""
+        return self.title if self.one_list or place is None else self.names[place]
 
     def scores(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.floating[Any]]:
         """[rows, classes]; nulls, words and lists of unequal length are errors that name their row."""
@@ -48,12 +52,17 @@ class ScoreColumns:
     ) -> npt.NDArray[Any]:
         """Class indices; names are looked up where the file knows them."""
         column = table.column("label").combine_chunks()
+        if pa.types.is_dictionary(column.type):  # a categorical column of pandas
+            column = column.dictionary_decode()
         _refuse_nulls(file, "label", column, first_row)
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return np.asarray(column.to_numpy(zero_copy_only=False))
+            return as_numpy(column)
+
+        import pyarrow.compute as pc
+
         index = pc.index_in(column, value_set=pa.array(class_names, type=column.type))
         if index.null_count:
-            row = int(np.flatnonzero(index.is_null().to_numpy(zero_copy_only=False))[0])
+            row = _first_null(index)
             known = ", ".join(class_names[:10])
             raise UserError(
                 f"unknown label {column[row].as_py()!r}",
@@ -62,12 +71,15 @@ class ScoreColumns:
                 column="label",
                 remedy=f"the classes of this file are: {known}; use these or their indices",
             )
-        return np.asarray(index.to_numpy(zero_copy_only=False)).astype(np.int64)
+        return as_numpy(index).astype(np.int64)
 
-    def row_ids(self, table: pa.Table) -> npt.NDArray[np.str_] | None:
+    def row_ids(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.str_] | None:
         if "row_id" not in table.column_names:
             return None
-        return np.asarray(table.column("row_id").cast(pa.string()).to_pylist(), dtype=np.str_)
+        column = table.column("row_id").combine_chunks()
+        _refuse_nulls(file, "row_id", column, first_row)
+        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+        return np.asarray(text.to_pylist(), dtype=np.str_)
 
 
 def find_score_columns(
@@ -77,7 +89,11 @@ def find_score_columns(
     present = list(schema.names)
     listed = ", ".join(present) or "none"
     if "label" not in present:
-        raise UserError("no column 'label'", file=file, remedy=f"the columns are: {listed}")
+        raise UserError(
+            "no column 'label'",
+            file=file,
+            remedy=f"give the column of true classes this name; the columns are: {listed}",
+        )
     lists = [name for name in LIST_COLUMNS if name in present]
     by_prefix = {
         prefix: [name for name in present if name.startswith(prefix) and len(name) > len(prefix)]
@@ -88,7 +104,7 @@ def find_score_columns(
         raise UserError(
             "no scores: expected logits, logit_0.., probs or prob_0..",
             file=file,
-            remedy=f"the columns are: {listed}",
+            remedy=f"rename the columns of scores; the columns are: {listed}",
         )
     if len(found) > 1:
         raise UserError(
@@ -96,6 +112,9 @@ def find_score_columns(
             file=file,
             remedy="keep the one that is to be measured",
         )
+    for name in ("label", "row_id", *lists):
+        if present.count(name) > 1:
+            raise UserError("two columns of this name", file=file, column=name, remedy="rename one of them")
     if lists:
         return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names)
     prefix, names = next((prefix, names) for prefix, names in by_prefix.items() if names)
@@ -106,6 +125,9 @@ def find_score_columns(
 def _class_order(file: Path, prefix: str, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Numbered columns in the order of their numbers; named ones as they stand, with the classes' names."""
     suffixes = [name.removeprefix(prefix) for name in names]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError("two columns of this name", file=file, column=name, remedy="rename one of them")
     if len(names) < 2:
         raise UserError(
             f"only one class: {names[0]}",
@@ -119,6 +141,7 @@ def _class_order(file: Path, prefix: str, names: list[str]) -> tuple[tuple[str, 
         raise UserError(
             f"class columns must be numbered 0..{len(names) - 1} without gaps: {', '.join(ordered)}",
             file=file,
+            remedy="rename them, or add what is missing",
         )
     return tuple(ordered), None
 
@@ -143,26 +166,36 @@ def _from_lists(
             column=name,
             remedy="write lists, or one column per class",
         )
-    lengths = np.asarray(pc.list_value_length(array).to_numpy(zero_copy_only=False))
+    is_fixed = pa.types.is_fixed_size_list(array.type)
+    lengths = np.full(len(array), array.type.list_size) if is_fixed else as_numpy(array.value_lengths())
     unequal = np.flatnonzero(lengths != lengths[0])
     if unequal.size:
         row = int(unequal[0])
-        raise UserError(
-            f"{lengths[row]} scores where the first row has {lengths[0]}",
-            file=file,
-            row=first_row + row + 1,
-            column=name,
-        )
-    flat = array.flatten()
+        raise uneven_lists(file, name, first_row + row + 1, int(lengths[row]), int(lengths[0]))
+    flat = _flat(array)
     if flat.null_count:
-        position = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+        position = _first_null(flat)
         raise UserError(
-            "a score is missing", file=file, row=first_row + position // int(lengths[0]) + 1, column=name
+            "a score is missing",
+            file=file,
+            row=first_row + position // int(lengths[0]) + 1,
+            column=name,
+            remedy=MISSING_REMEDY,
         )
-    values = np.asarray(flat.to_numpy(zero_copy_only=False))
+    values = as_numpy(flat)
     if values.dtype.kind not in "fiu":
-        raise UserError("scores must be numbers", file=file, column=name)
+        row, word = _first_word(flat)
+        raise _no_number(file, name, first_row + row // int(lengths[0]) + 1, word)
     return values.reshape(len(array), int(lengths[0]))
+
+
+def _flat(array: pa.Array) -> pa.Array:
+    """All values of an array of lists without nulls, end to end; `flatten` would import pyarrow.compute."""
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return array.values.slice(array.offset * size, len(array) * size)
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.values.slice(first, last - first)
 
 
 def _parse_lists(file: Path, name: str, column: pa.Array, first_row: int) -> pa.Array:
@@ -189,25 +222,56 @@ def _numbers(file: Path, name: str, column: pa.ChunkedArray, first_row: int) -> 
     if pa.types.is_null(array.type) or not (
         pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
     ):
-        row = _first_word(array)
-        raise UserError(
-            f"scores must be numbers, not {array.type}", file=file, row=first_row + row + 1, column=name
-        )
-    values = np.asarray(array.to_numpy(zero_copy_only=False))
+        row, word = _first_word(array)
+        raise _no_number(file, name, first_row + row + 1, word)
+    values = as_numpy(array)
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
-def _first_word(array: pa.Array) -> int:
-    """The first row that is no number."""
+def _first_word(array: pa.Array) -> tuple[int, Any]:
+    """The first value that is no number, and its place; the first of all where they could be numbers."""
     for row, value in enumerate(array.to_pylist()):
         try:
             float(value)
         except (TypeError, ValueError):
-            return row
-    return 0
+            return row, value
+    return 0, array[0].as_py()
+
+
+def _no_number(file: Path, name: str, row: int, value: Any) -> UserError:
+    return UserError(
+        f"scores must be numbers, not {value!r:.60}",
+        file=file,
+        row=row,
+        column=name,
+        remedy="write a number, such as 0.25",
+    )
+
+
+def uneven_lists(file: Path, name: str, row: int, found: int, first: int) -> UserError:
+    return UserError(
+        f"{found} scores where the first row has {first}",
+        file=file,
+        row=row,
+        column=name,
+        remedy="write one score per class in every row",
+    )
+
+
+def as_numpy(array: pa.Array) -> npt.NDArray[Any]:
+    """The values of an array without nulls. Numbers do not go through `to_numpy`, which imports pandas."""
+    if (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)) and len(array):
+        return np.from_dlpack(array)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _first_null(array: pa.Array) -> int:
+    return next(place for place, value in enumerate(array) if not value.is_valid)
 
 
 def _refuse_nulls(file: Path, name: str, array: pa.Array, first_row: int) -> None:
     if array.null_count:
-        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-        raise UserError("a value is missing", file=file, row=first_row + row + 1, column=name)
+        row = _first_null(array)
+        raise UserError(
+            "a value is missing", file=file, row=first_row + row + 1, column=name, remedy=MISSING_REMEDY
+        )

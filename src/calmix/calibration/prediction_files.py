@@ -1,4 +1,4 @@
-"""Prediction files: parquet, csv, tsv, jsonl, json and npz (the text formats also gzipped), ours or anyone's.
+"""Prediction files: parquet, csv, tsv, jsonl, json and npz, each also gzipped, ours or anyone's.
 
 A file has `label` and either one column of lists, `logits` or `probs`, or one column per class, `logit_0`,
 `logit_1`, ... or `prob_0`, `prob_1`, ... (or `prob_<class name>`); `row_id` is optional. Labels are class
@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
-from calmix.calibration.input_checks import BadRow
-from calmix.calibration.prediction_columns import ScoreColumns, find_score_columns
+from calmix.calibration.input_checks import BadRow, Flaw
+from calmix.calibration.prediction_columns import ScoreColumns, find_score_columns, uneven_lists
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.table_files import read_table, table_batches
 from calmix.run import replacing
@@ -26,6 +25,13 @@ from calmix.user_error import UserError
 
 CLASS_NAMES_KEY = b"calmix.class_names"
 KIND_KEY = b"calmix.kind"
+NO_ROWS = "write one row per prediction"
+REMEDIES: dict[Flaw, str] = {
+    "not finite": "NaN and infinity are no scores: mend the model's output, or leave the row out",
+    "not normalised": "divide every row by its sum; scores before a softmax go under the name {logits}",
+    "negative": "scores before a softmax go under the name {logits}",
+    "label": "a label is the index of its class, counted from 0; there are {classes} classes",
+}
 
 
 def read_predictions(path: str | Path) -> Predictions:
@@ -42,16 +48,20 @@ def iterate_predictions(
     """The rows of a file in batches: parquet and csv are streamed, the other formats read at once."""
     file = Path(path)
     columns: ScoreColumns | None = None
-    first_row = 0
+    first_row = classes = 0
     for table in table_batches(file, batch_rows=batch_rows):
         if columns is None:
             columns = find_score_columns(file, table.schema, class_names=_stored_class_names(table.schema))
         if len(table) == 0:
             continue
-        yield predictions_of_table(file, table, columns, first_row=first_row, with_ids=with_ids)
+        batch = predictions_of_table(file, table, columns, first_row=first_row, with_ids=with_ids)
+        classes = classes or batch.classes
+        if batch.classes != classes:
+            raise uneven_lists(file, columns.title, first_row + 1, batch.classes, classes)
+        yield batch
         first_row += len(table)
     if first_row == 0:
-        raise UserError("the file holds no rows", file=file)
+        raise UserError("the file holds no rows", file=file, remedy=NO_ROWS)
 
 
 def predictions_of_table(
@@ -59,19 +69,31 @@ def predictions_of_table(
 ) -> Predictions:
     """Check the rows of a table; `first_row` is where it stands in the file, for error messages."""
     if len(table) == 0:
-        raise UserError("the file holds no rows", file=file)
+        raise UserError("the file holds no rows", file=file, remedy=NO_ROWS)
     scores = columns.scores(file, table, first_row=first_row)
     class_names = columns.class_names or tuple(str(k) for k in range(scores.shape[1]))
     labels = columns.labels(file, table, class_names, first_row=first_row)
-    ids = columns.row_ids(table) if with_ids else None
+    ids = columns.row_ids(file, table, first_row=first_row) if with_ids else None
     make = Predictions.from_logits if columns.kind == "logits" else Predictions.from_probabilities
     try:
         return make(scores, labels, ids=ids, class_names=class_names)
     except BadRow as bad:
-        column = "label" if bad.problem.startswith("label") else columns.title
-        raise UserError(bad.problem, file=file, row=first_row + bad.row + 1, column=column) from None
+        logits = "'logits'" if columns.one_list else "'logit_0', 'logit_1', .."
+        raise UserError(
+            bad.problem,
+            file=file,
+            row=first_row + bad.row + 1,
+            column="label" if bad.flaw == "label" else columns.name_of(bad.place),
+            remedy=REMEDIES.get(bad.flaw, "").format(logits=logits, classes=scores.shape[1]),
+        ) from None
     except ValueError as error:
-        raise UserError(str(error), file=file, column=columns.title) from None
+        if str(error).startswith("labels"):
+            raise UserError(
+                str(error), file=file, column="label", remedy="write one class index, or name, per row"
+            ) from None
+        raise UserError(
+            str(error), file=file, column=columns.title, remedy="write one score per class in every row"
+        ) from None
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
@@ -93,8 +115,10 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
             KIND_KEY: predictions.kind.encode(),
         }
     )
+    from pyarrow import parquet
+
     with replacing(file) as fresh:
-        pa.parquet.write_table(table, fresh)
+        parquet.write_table(table, fresh)
 
 
 def _stored_class_names(schema: pa.Schema) -> tuple[str, ...] | None:

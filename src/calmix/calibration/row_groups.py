@@ -9,14 +9,18 @@ each row is a group.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.sampling_noise import draw_count
 
 GROUPS = 1024
 REPETITIONS = 1000
+# Up to here rows are added up column by column.
+FEW_COLUMNS, FEW_VALUES = 8, 1 << 16
 
 
 def deal_rows(first_row: int, rows: int, groups: int = GROUPS) -> Integers:
@@ -42,6 +46,23 @@ def group_sums(dealt: Integers, cell: Integers, values: Floats, cells: int, grou
     return np.asarray(summed, dtype=np.float64).reshape(groups, cells)
 
 
+def add_rows(dealt: Integers, values: npt.NDArray[np.floating[Any]], groups: int = GROUPS) -> Floats:
+    """[groups, columns]: the rows of each group added up, one after the other.
+
+    >>> add_rows(np.array([0, 1, 0]), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 2).tolist()
+    [[6.0, 8.0], [3.0, 4.0]]
+    """
+    rows, columns = values.shape
+    if columns <= FEW_COLUMNS or values.size <= FEW_VALUES:
+        added = [np.bincount(dealt, weights=column, minlength=groups) for column in values.T]
+        return np.stack(added, axis=1).astype(np.float64, copy=False)
+    # The same sums in the same order: several times faster for long rows, but slow to import.
+    from scipy.sparse import csr_array
+
+    members = csr_array((np.ones(rows), (dealt, np.arange(rows))), shape=(groups, rows))
+    return np.asarray(members @ values)
+
+
 def joint_noise(grouped: Floats, group_rows: Floats, scale: Floats, seed: int) -> Floats:
     """Draws [draws, cells] of the noise of cell means that share rows, each cell with its standard deviation.
 
@@ -53,13 +74,21 @@ def joint_noise(grouped: Floats, group_rows: Floats, scale: Floats, seed: int) -
     centred = grouped - np.outer(group_rows / rows, grouped.sum(axis=0))
     spread = np.sqrt((centred**2).sum(axis=0))
     centred *= np.divide(scale, spread, out=np.zeros_like(spread), where=spread > 0)
-    generator = np.random.default_rng(seed)
-    noise = generator.standard_normal((draw_count(len(scale)), len(grouped))) @ centred
+    shape = draw_count(len(scale)), len(grouped)
+    noise = _normal_numbers(shape, seed) @ centred
     # A cell that did not vary among the groups (a single row far from all others) varies on its own.
     alone = (spread == 0) & (scale > 0)
     if alone.any():
+        generator = np.random.default_rng(seed)
+        generator.standard_normal(shape)  # these were for the others
         noise[:, alone] = generator.standard_normal((len(noise), int(alone.sum()))) * scale[alone]
     return np.asarray(noise)
+
+
+@lru_cache(maxsize=1)
+def _normal_numbers(shape: tuple[int, int], seed: int) -> Floats:
+    """All metrics of one evaluation, and the two sides of a difference, share the draws."""
+    return np.random.default_rng(seed).standard_normal(shape)
 
 
 def bootstrap_means(grouped: Floats, group_rows: Floats, seed: int, repetitions: int = REPETITIONS) -> Floats:

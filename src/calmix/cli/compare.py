@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli import training_options as options
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, print_json, print_line
 from calmix.cli.training_options import OUTPUT, training_values
 from calmix.user_error import UserError
 
@@ -191,11 +191,10 @@ def _print(data: dict[str, Any], directory: Path) -> None:
         shown.columns[0].overflow = "fold"  # a name that is cut off says nothing
         console.print(shown)
     recommendation = data["recommendation"]
-    console.print(recommendation["sentence"], highlight=False, markup=False)
-    console.print(recommendation["choice"], highlight=False, markup=False)
+    print_line(console, recommendation["sentence"])
+    print_line(console, recommendation["choice"])
     for failure in data["failures"]:
-        text = f"failed: {failure['arm']}, seed {failure['seed']}: {failure['reason']}"
-        console.print(text, highlight=False, markup=False)
+        print_line(console, f"failed: {failure['arm']}, seed {failure['seed']}: {failure['reason']}")
     for name, path in (("model", recommendation["model"]), ("report", directory / "report.html")):
-        if path:  # not wrapped: it is there to be copied
-            console.print(f"{name + ':':8}{path}", soft_wrap=True, highlight=False, markup=False)
+        if path:
+            print_line(console, f"{name + ':':8}{path}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, print_json, print_line
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ def _print(result: dict[str, Any]) -> None:
         console.print(_difference_table(paired).to_rich())
     for found in result["differences"]:
         if found["metric"] is None:
-            line = f"{found['first']} and {found['second']} are not compared: {found['reason']}"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            pair = f"{found['first']} and {found['second']}"
+            print_line(console, f"{pair} are not compared: {found['reason']}")
 
 
 def _that_fit(console: Console, files: list[dict[str, Any]]) -> list[Table]:

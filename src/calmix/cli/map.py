@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, print_json, print_line
 from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.user_error import UserError
@@ -228,9 +228,8 @@ def _print(summary: dict[str, Any], directory: Path) -> None:
         caption = f"Rows most likely mislabelled: the first {shown} of {summary['suspect_count']:,}"
         console.print(suspect_table(summary["suspects"], caption, console.width).to_rich())
     else:
-        console.print("no row is likely mislabelled by this rule", highlight=False)
+        print_line(console, "no row is likely mislabelled by this rule")
     for note in summary["notes"]:
-        console.print(f"note: {note}", highlight=False, markup=False)
+        print_line(console, f"note: {note}")
     for name in ("datamap.html", "suspects.csv", "issues.csv"):
-        # Not wrapped: they are there to be copied.
-        console.print(f"{name + ':':14}{directory / name}", soft_wrap=True, highlight=False, markup=False)
+        print_line(console, f"{name + ':':14}{directory / name}")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
 from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EXTRAS = "calmix.config.extras"
 # Keys of a configuration file that are tables, and so have no option of their own.
@@ -78,6 +81,11 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, A
 def print_json(content: Any) -> None:
     """One JSON object on standard output, and nothing else."""
     print(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def print_line(console: Console, line: str) -> None:
+    """A line as it is: never broken, so that a path in it can be copied, and never read as markup."""
+    console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 Config = Annotated[

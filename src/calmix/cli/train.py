@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli import training_options as options
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, print_json, print_line
 from calmix.cli.training_options import OUTPUT, TRAINING, training_values
 from calmix.processes import is_first_process
 from calmix.run import Run
@@ -112,11 +112,10 @@ def show_run(run: Run) -> None:
     console = Console()
     console.print(metrics_table(metrics, HEADLINE_KEYS).to_rich())
     for check in metrics["data_checks"]:
-        console.print(f"{check['severity']}: {check['split']}: {check['message']}", markup=False)
-    console.print(f"temperature {metrics['temperature']:.3f}, folded into the saved model", highlight=False)
-    # Paths are not wrapped: they are there to be copied.
-    console.print(f"model:  {run.model}", soft_wrap=True, highlight=False)
-    console.print(f"report: {run.report_file}", soft_wrap=True, highlight=False)
+        print_line(console, f"{check['severity']}: {check['split']}: {check['message']}")
+    print_line(console, f"temperature {metrics['temperature']:.3f}, folded into the saved model")
+    print_line(console, f"model:  {run.model}")
+    print_line(console, f"report: {run.report_file}")
 
 
 def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class CellProgress:
     def say(self, line: str) -> None:
         self.said_at = time.monotonic()
         if self.bar is not None:
-            self.bar.console.print(line, highlight=False, markup=False)
+            self.bar.console.print(line, soft_wrap=True, highlight=False, markup=False)
         else:
             print(line, file=sys.stderr, flush=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
@@ -46,6 +47,9 @@ class MixupArguments(TrainingArguments):
     report_to: str | list[str] | None = field(default="none", metadata={"help": "Trackers to report to."})
 
     def __post_init__(self) -> None:
+        # Without this, processes that torchrun starts on CPUs do not find each other: each would train the
+        # whole run on its own, in the same directory.
+        self.use_cpu = self.use_cpu or not has_accelerator()
         super().__post_init__()  # type: ignore[no-untyped-call]
         if self.dynamics not in DYNAMICS:
             raise UserError(f"dynamics is {self.dynamics!r}", remedy=f"choose one of {', '.join(DYNAMICS)}")
@@ -64,3 +68,10 @@ class MixupArguments(TrainingArguments):
         options = self.method_options or {}
         assert isinstance(options, dict)
         return get_method(self.method, **options)
+
+
+def has_accelerator() -> bool:
+    """Whether there is anything but CPUs to train on."""
+    if hasattr(torch, "accelerator"):
+        return bool(torch.accelerator.is_available())
+    return torch.cuda.is_available() or torch.backends.mps.is_available()

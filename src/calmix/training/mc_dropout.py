@@ -29,7 +29,7 @@ from calmix.models.loading import load_inputs, load_trained
 from calmix.models.seams import Seams
 from calmix.randomness import stream
 from calmix.training.forward_passes import Batch, batches_of, best_device
-from calmix.training.hardware import check_device, prepare_processor
+from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.progress import hush
 from calmix.user_error import UserError
 
@@ -71,14 +71,20 @@ def dropout_with_checkpoint(
     """Passes of a saved classifier over rows."""
     hush()
     check_device(device)
-    prepare_processor()
     model = load_trained(directory)
     inputs = load_inputs(directory, model, max_length=max_length)
     encoded = inputs.encode(rows)
     collator = inputs.collator(is_choice=encoded.is_choice)
-    return dropout_passes(
-        model, encoded, collator, passes=passes, seed=seed, batch_size=batch_size, device=best_device(device)
-    )
+    with prepared_processor():
+        return dropout_passes(
+            model,
+            encoded,
+            collator,
+            passes=passes,
+            seed=seed,
+            batch_size=batch_size,
+            device=best_device(device),
+        )
 
 
 @torch.no_grad()

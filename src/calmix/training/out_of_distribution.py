@@ -24,7 +24,7 @@ from calmix.models.inputs import ImageInputs
 from calmix.models.loading import load_inputs, load_trained
 from calmix.run import Run
 from calmix.training.forward_passes import batches_of, best_device, forward_logits
-from calmix.training.hardware import check_device, prepare_processor
+from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.mc_dropout import DropoutPasses, NoDropout, dropout_passes
 from calmix.training.noise import NoiseImages, noise_for_words, stack_pixels
 from calmix.training.progress import hush
@@ -78,7 +78,6 @@ class Detector:
     ) -> None:
         hush()
         check_device(device)
-        prepare_processor()
         self.run, self.passes, self.seed, self.batch_size = run, passes, seed, batch_size
         self.device = best_device(device)
         self.metrics = run.metrics()
@@ -122,6 +121,10 @@ class Detector:
         return PixelStatistics(tuple(stored["mean"]), tuple(stored["std"]), stored["gray"])
 
     def _score(self, name: str, encoded: Any, collator: Any) -> Scored:
+        with prepared_processor():
+            return self._forward(name, encoded, collator)
+
+    def _forward(self, name: str, encoded: Any, collator: Any) -> Scored:
         settings: dict[str, Any] = {"batch_size": self.batch_size, "device": self.device}
         logits = forward_logits(self.model, encoded, collator, **settings)
         dropout = None

@@ -20,7 +20,7 @@ from calmix.calibration.temperature import TemperatureScaling
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.models.folding import fold_temperature, merged
-from calmix.run import Run, write_json
+from calmix.run import Run, remove_leftovers, write_json
 from calmix.training.configuration import TrainConfig
 from calmix.training.prediction import as_predictions, predict_logits
 from calmix.training.prepared import Prepared
@@ -45,6 +45,8 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     if prepared.guidance is not None:
         prepared.guidance.write(run, trainer)
     if not trainer.is_world_process_zero():
+        # All leave together: a launcher may take the end of one process for a failure of the others.
+        trainer.accelerator.wait_for_everyone()
         return
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -89,8 +91,10 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
             for f in prepared.findings
         ],
     }
+    remove_leftovers(run.path)
     write_json(run.metrics_file, metrics)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
+    trainer.accelerator.wait_for_everyone()
 
 
 def pixel_facts(prepared: Prepared) -> dict[str, Any]:

@@ -82,10 +82,15 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
     if source.is_dir():
         return Source(_forward(source, Path(fit_on), **data), source, {})
     if not source.exists():
-        raise UserError("no such run, checkpoint or predictions file", file=source)
-    return Source(
-        _logits(read_predictions(Path(fit_on))), None, {source.stem: _logits(read_predictions(source))}
-    )
+        raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
+    fitting, given = _logits(read_predictions(Path(fit_on))), _logits(read_predictions(source))
+    if fitting.classes != given.classes:
+        raise UserError(
+            f"{fitting.classes} classes, but {source} has {given.classes}",
+            file=fit_on,
+            remedy="fit on predictions of the same model",
+        )
+    return Source(fitting, None, {source.stem: given})
 
 
 def _open_run(run: Run, fit_on: str) -> Source:

@@ -52,6 +52,8 @@ def train(
     run = Run(Path(config.output))
     check_output(run, config, resume=resume)
     if run.is_finished:
+        # Left behind by a process that was killed between its last two steps.
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
         return run
     check_device(config.device)
     if needs_plain_run(config) and plain_run is None:
@@ -82,7 +84,6 @@ def _train(run: Run, config: TrainConfig, resume: bool, plain_run: Run | None, p
     finally:
         progress.stop()
     finish(run, config, prepared, trainer, started)
-    trainer.accelerator.wait_for_everyone()  # what follows, on any process, may read the run
     return run
 
 

@@ -130,6 +130,8 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
         inputs = KeyedCollator(self.data_collator, self._accepted_features())(keyed)
         self.keys = inputs.pop(BatchKeys.NAME)
         model: Any = self.model
+        # Batch normalisation keeps running means, which a step in training mode moves.
+        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
         with torch.random.fork_rng(), torch.no_grad():
             model.train()
             batch: Any = self._prepare_inputs(inputs)
@@ -139,6 +141,8 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
                 self.method.losses(self.make_step(labels, batch, forward))
             finally:
                 forward.restore()
+                for buffer, before in buffers:
+                    buffer.copy_(before)
 
     def load_recorded(self, directory: Path) -> None:
         super().load_recorded(directory)
