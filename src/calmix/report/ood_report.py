@@ -151,7 +151,7 @@ def ood_page(result: Mapping[str, Any]) -> Page:
 READING = (
     "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
     "of the other set: 50 % is guessing, 100 % is perfect.",
-    "Scores: the largest probability (confidence, MSP), the largest logit, the energy log Σ exp z, the negative "
+    "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
     "entropy; MC: of the mean over passes with dropout on.",
     "A temperature changes the order of rows by confidence only where there are more than two classes, and "
     "that of rows by their largest logit never.",
