@@ -67,6 +67,9 @@ def test_every_built_in_network(calmix, data, tmp_path, model):
     assert result["pixels"]["gray"]
     assert set(result["history"][0]) >= {"validation_ece", "validation_nll"}
     assert_loads_calibrated(tmp_path / "run", data)
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert f"trained from random weights as {model} with" in card
+    assert "AutoModelForImageClassification.from_pretrained(directory, trust_remote_code=True)" in card
     code, out, err = calmix(
         "evaluate", "--model", tmp_path / "run", "--data", data / "test.npz", "--no-intervals", "--json"
     )

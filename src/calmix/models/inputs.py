@@ -72,7 +72,8 @@ class ImageInputs:
     @property
     def size(self) -> tuple[int, int] | None:
         """(height, width), if all that the processor does is to resize, rescale and normalise."""
-        size, processor = self.processor.size, self.processor
+        processor = self.processor
+        height, width = (getattr(processor.size, side, None) for side in ("height", "width"))
         is_plain = (
             type(processor).__name__.startswith("ViTImageProcessor")
             and processor.do_resize
@@ -80,9 +81,15 @@ class ImageInputs:
             and processor.do_normalize
             and abs(255 * processor.rescale_factor - 1) < 1e-9
             and int(processor.resample) == 2  # bilinear
-            and bool(size["height"] and size["width"])
         )
-        return (int(size["height"]), int(size["width"])) if is_plain else None
+        return (int(height), int(width)) if is_plain and height and width else None
+
+    @property
+    def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(mean, deviation) that pixels on the scale 0..1 are normalised by."""
+        if not self.processor.do_normalize:
+            return (0.0,) * 3, (1.0,) * 3
+        return tuple(self.processor.image_mean), tuple(self.processor.image_std)
 
     def encode(self, rows: Rows, *, training_seed: int | None = None) -> EncodedImages:
         if rows.task != "image":
@@ -95,7 +102,7 @@ class ImageInputs:
     def collator(self, *, is_choice: bool = False) -> Any:
         if self.size is None:
             return ProcessorCollator(self.processor)
-        return PixelCollator(tuple(self.processor.image_mean), tuple(self.processor.image_std))
+        return PixelCollator(*self.normalisation)
 
     def findings(self, encoded: Mapping[str, Any]) -> list[Finding]:
         return []

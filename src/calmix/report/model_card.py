@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from calmix.models.built_in import BUILT_IN
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
 from calmix.run import Run, replacing
 
@@ -30,8 +31,6 @@ INPUTS = {
     ),
     "image": 'inputs = processor(Image.open("image.png").convert("RGB"), return_tensors="pt")',
 }
-# Networks that calmix made: their code lies beside the weights, and transformers asks before it runs it.
-OWN_NETWORKS = ("text-cnn", "vgg16", "resnet18", "resnet34", "resnet50", "resnet-small")
 # Files and places of the machine that trained it say nothing about the model.
 PRIVATE_SETTINGS = {"train", "validation", "test", "output", "model"}
 
@@ -135,8 +134,9 @@ def _what_it_is(metrics: Mapping[str, Any]) -> str:
     source = escape_markdown(model if is_hub_name(model) else Path(model).name)
     kind = "multiple-choice model" if metrics["task"] == "choice" else "classifier"
     unit = "choices" if metrics["task"] == "choice" else "classes"
+    origin = "trained from random weights as" if model in BUILT_IN else "fine-tuned from"
     return (
-        f"A {kind} with {len(metrics['label_names'])} {unit}, fine-tuned from {source} with the method "
+        f"A {kind} with {len(metrics['label_names'])} {unit}, {origin} {source} with the method "
         f"`{metrics['method']}` of calmix (seed {metrics['seed']}). Its confidence is calibrated: the fitted "
         "temperature is part of the weights, so the plain softmax of its logits is the calibrated "
         "probability. Do not apply a temperature again."
@@ -147,7 +147,8 @@ def _use(metrics: Mapping[str, Any]) -> str:
     loader = TASKS[metrics["task"]][2]
     is_image = metrics["task"] == "image"
     reader, name = ("AutoImageProcessor", "processor") if is_image else ("AutoTokenizer", "tokenizer")
-    trust = ", trust_remote_code=True" if metrics["model"] in OWN_NETWORKS else ""
+    # The code of calmix's own networks lies beside the weights, and transformers asks before it runs it.
+    trust = ", trust_remote_code=True" if metrics["model"] in BUILT_IN else ""
     lines = [
         "```python",
         "import torch",

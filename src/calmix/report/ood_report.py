@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 SCORE_TITLES = {
-    "msp": "confidence (MSP)",
+    "msp": "confidence",
     "max_logit": "largest logit",
     "energy": "energy",
     "entropy": "entropy",
-    "mc_msp": "confidence, MC dropout",
-    "mc_entropy": "entropy, MC dropout",
+    "mc_msp": "confidence, MC",
+    "mc_entropy": "entropy, MC",
 }
 METRIC_TITLES = {
     "auroc": ("AUROC %", "the chance that a familiar row scores above another; 50 is guessing"),
@@ -151,8 +151,8 @@ def ood_page(result: Mapping[str, Any]) -> Page:
 READING = (
     "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
     "of the other set: 50 % is guessing, 100 % is perfect.",
-    "Scores: the largest probability (MSP), the largest logit, the energy log Σ exp z, the negative entropy; "
-    "by MC dropout, the first and the last of the mean over passes with dropout on.",
+    "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
+    "entropy; MC: of the mean over passes with dropout on.",
     "A temperature changes the order of rows by confidence only where there are more than two classes, and "
     "that of rows by their largest logit never.",
     "Intervals are percentiles of a bootstrap over the rows of both sets; not over runs.",

@@ -95,12 +95,13 @@ class Detector:
         collator = self.inputs.collator(is_choice=encoded.is_choice)
         if isinstance(self.inputs, ImageInputs):
             batch = next(batches_of(encoded, collator, 1, torch.device("cpu")))
+            mean, std = self.inputs.normalisation
             noise = NoiseImages(
                 rows=len(like),
                 size=(batch["pixel_values"].shape[2], batch["pixel_values"].shape[3]),
                 statistics=self.pixels,
-                mean=self.inputs.processor.image_mean,
-                std=self.inputs.processor.image_std,
+                mean=mean,
+                std=std,
                 seed=self.seed,
             )
             return self._score(name, noise, stack_pixels)
