@@ -126,7 +126,7 @@ def test_epoch_losses_are_means_over_rows(make_trainer):
             losses += torch.nn.functional.cross_entropy(
                 trainer.model(**batch).logits, labels, reduction="none"
             ).tolist()
-    assert trainer.epoch_losses.means() == {
+    assert trainer.journal.losses() == {
         0: pytest.approx(np.mean(losses), abs=1e-6),
         1: pytest.approx(np.mean(losses), abs=1e-6),
     }

@@ -14,7 +14,7 @@ from calmix.user_error import UserError
 
 EXTRAS = "calmix.config.extras"
 # Keys of a configuration file that are tables, and so have no option of their own.
-TABLES = ("trainer", "method_options")
+TABLES = ("trainer", "method_options", "teacher_options")
 
 
 def load_config(context: typer.Context, file: Path | None) -> Path | None:

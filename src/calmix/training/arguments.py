@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
+from calmix.training.configuration import check_distillation
 from calmix.user_error import UserError
 
 DYNAMICS = ("training", "epoch_end", "off")
@@ -22,6 +23,8 @@ class MixupArguments(TrainingArguments):
         free of cost; "epoch_end": from an extra pass in evaluation mode after every epoch, which costs about
         a third more; "off".
     length_buckets: batches of rows of similar length, so that little is padded.
+    tau, hard_weight: of a student (`MixupTrainer(..., teacher=...)`): the temperature of both in the
+        distillation loss, and α, the weight of the method's own loss; 1 − α is the teacher's.
     checkpoint_steps, checkpoint_minutes: save a checkpoint for `--resume` this often, in mid-epoch too.
 
     `label_smoothing_factor` is torch's form; the papers' form is the method option `label_smoothing`.
@@ -33,6 +36,8 @@ class MixupArguments(TrainingArguments):
     )
     dynamics: str = field(default="training", metadata={"help": "training, epoch_end or off."})
     length_buckets: bool = field(default=True, metadata={"help": "Batches of rows of similar length."})
+    tau: float = field(default=1.0, metadata={"help": "Temperature of the distillation loss."})
+    hard_weight: float = field(default=0.5, metadata={"help": "Weight of the labels beside a teacher."})
     checkpoint_steps: int | None = field(default=None, metadata={"help": "Steps between checkpoints."})
     checkpoint_minutes: float | None = field(default=None, metadata={"help": "Minutes between checkpoints."})
 
@@ -49,6 +54,7 @@ class MixupArguments(TrainingArguments):
                 "label_smoothing_factor is torch's form of label smoothing, not the papers'",
                 remedy="use the method option label_smoothing (ε off the true class, ε/(C-1) to each other)",
             )
+        check_distillation(self.tau, self.hard_weight)
         self.build_method()  # a wrong name or option fails here, not after the data is read
 
     def build_method(self) -> Method:

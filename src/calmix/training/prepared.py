@@ -10,6 +10,7 @@ from calmix.data.checks import Finding
 from calmix.data.encoding import EncodedRows
 from calmix.data.splits import Splits
 from calmix.training.guidance import Guidance
+from calmix.training.teaching import Teaching
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,5 @@ class Prepared:
     """Tokens that a text is cut to."""
     guidance: Guidance | None = None
     """What a plain run said about the training rows, where one came first."""
+    teaching: Teaching | None = None
+    """The teachers of a student."""

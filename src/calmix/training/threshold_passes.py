@@ -34,6 +34,7 @@ from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
+from calmix.models.cutting import cut_layers
 from calmix.models.loading import load_classifier, load_tokenizer, longest_input
 from calmix.run import locked, replacing
 from calmix.training.arguments import MixupArguments
@@ -119,6 +120,8 @@ def find_label_noise(
             seed=config.seed,
             pad_token_id=tokenizer.pad_token_id,
         )
+        if config.student_layers is not None:
+            cut_layers(model, config.student_layers)
         if encoded is None:
             limit = longest_input(model, tokenizer)
             length = min(config.max_length, limit) if limit else config.max_length
