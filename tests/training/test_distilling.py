@@ -49,7 +49,7 @@ def first_step(trainer):
 
 @pytest.fixture
 def make_trainer(encoders, tmp_path):
-    def make(rows=ROWS, method_name="plain", extra=0, dropout=0.0, method=None, **settings):
+    def make(rows=ROWS, method_name="plain", extra=0, dropout=0.0, method=None, teacher=None, **settings):
         texts, names = sentences(rows + extra, seed=3)
         labels = [int(name == "positive") for name in names]
         label_names = ("negative", "positive")
@@ -72,6 +72,7 @@ def make_trainer(encoders, tmp_path):
             processing_class=tokenizer,
             data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
             method=method,
+            teacher=teacher,
         )  # fmt: skip
         quiet(made)
         return made
@@ -98,9 +99,8 @@ def divergence(teacher, student, tau):
 
 @pytest.mark.parametrize("method", ["plain", "focal", "regmixup"])
 def test_a_row_as_it_is_learns_its_own_answer(make_trainer, method):
-    trainer = make_trainer(method_name=method, tau=2.0, hard_weight=0.3)
     teacher = answers()
-    trainer.learn_from(teacher)
+    trainer = make_trainer(method_name=method, teacher=teacher, tau=2.0, hard_weight=0.3)
     losses, _, positions, result = first_step(trainer)
     soft = divergence(teacher[positions], result.logits.detach().numpy(), 2.0)
     expected = 0.3 * result.losses.detach().numpy() + 0.7 * soft

@@ -77,7 +77,11 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
             option.name: option.default for option in dataclasses.fields(method_classes()[method])
         }
     _check_known(vary, [*settings, *itertools.chain(*known.values())], "--vary")
-    _check_known(base.method_options, list(itertools.chain(*known.values())), "--method-option")
+    taught = [options.get("teacher") for _, options in specifications] + list(vary.get("teacher", ()))
+    teachers = itertools.chain(*(names if isinstance(names, list) else [names] for names in taught))
+    theirs = [dataclasses.fields(method_classes()[name]) for name in teachers if name in method_classes()]
+    reached = [*itertools.chain(*known.values()), *(option.name for fields in theirs for option in fields)]
+    _check_known(base.method_options, reached, "--method-option")
 
     arms: list[Arm] = []
     seen: list[Any] = []
