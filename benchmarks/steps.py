@@ -172,9 +172,13 @@ class Stepper:
         self.batches = iter(loader)
         self.trainer.current_gradient_accumulation_steps = 1
 
+    def before(self, batch: dict[str, Any]) -> None:
+        """What a step must do first; it is timed with it."""
+
     def step(self) -> float:
         batch = next(self.batches)
         started = time.perf_counter()
+        self.before(batch)
         self.trainer.training_step(self.trainer.model, batch, len(batch["labels"]))
         self.trainer.optimizer.step()
         self.trainer.model.zero_grad()
@@ -183,8 +187,11 @@ class Stepper:
 
 
 def measure_ratio(case: str, directory: str) -> dict[str, float]:
+    return ratio_of(Stepper(case, directory), Stepper(plain_for(case), directory))
+
+
+def ratio_of(method: Stepper, plain: Stepper) -> dict[str, float]:
     """The median over interleaved pairs of steps, with its 95 % bootstrap interval."""
-    plain, method = Stepper(plain_for(case), directory), Stepper(case, directory)
     for _ in range(5):
         plain.step(), method.step()
     ratios = []

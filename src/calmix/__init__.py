@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from calmix.models.registration import register_networks as register_networks
     from calmix.training.arguments import MixupArguments as MixupArguments
     from calmix.training.recording import RecordsDynamics as RecordsDynamics
+    from calmix.training.teacher_logits import TeacherLogits as TeacherLogits
     from calmix.training.trainer import MixupTrainer as MixupTrainer
     from calmix.user_error import UserError as UserError
 
@@ -85,6 +86,7 @@ _HOME = {
     "MixupTrainer": "calmix.training.trainer",
     "MixupArguments": "calmix.training.arguments",
     "RecordsDynamics": "calmix.training.recording",
+    "TeacherLogits": "calmix.training.teacher_logits",
     "Method": "calmix.mixing.method",
     "get_method": "calmix.mixing.method",
     "list_methods": "calmix.mixing.method",

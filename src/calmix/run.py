@@ -8,6 +8,8 @@ RUN/config.yaml            the effective configuration
     metrics.json           every split, uncalibrated and calibrated; written last: it marks a finished run
     report.html
     guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
+    teaching/              of a student: what its teachers say about the training rows; of a teacher that was
+                           trained as a first stage: what it said to its students
     stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
     checkpoints/           only while the run is under way; `--resume` reads it
 """
@@ -152,6 +154,10 @@ class Run:
     @property
     def plain_stage(self) -> Path:
         return self.path / "stages" / "plain"
+
+    @property
+    def teaching(self) -> Path:
+        return self.path / "teaching"
 
     @property
     def checkpoints(self) -> Path:

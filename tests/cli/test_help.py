@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-VERBS = ["train", "compare", "evaluate", "calibrate", "predict", "map", "methods", "demo"]
+VERBS = ["train", "distill", "compare", "evaluate", "calibrate", "predict", "map", "methods", "demo"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

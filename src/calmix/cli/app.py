@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli import calibrate, compare, demo, evaluate, methods, ood, predict, train
+from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, train
 from calmix.cli import map as data_map
 from calmix.user_error import UserError
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("train")(train.train)
+app.command("distill")(distill.distill)
 app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)

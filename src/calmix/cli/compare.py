@@ -83,6 +83,7 @@ def compare(
     train_region: options.TrainRegion = "all",
     aum_filter: options.AumFilter = False,
     aum_percentile: options.AumPercentile = 0.8,
+    student_layers: options.StudentLayers = None,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
     device: options.Device = "auto",
@@ -104,6 +105,9 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on your data, with statistics and a recommendation.
+
+    A teacher makes an arm a student: plain:teacher=informed-mixup:tau=2 trains the teacher once in the same
+    recipe; student_layers=3 is its checkpoint cut. See 'calmix distill'.
 
     A comparison that was cut off, or is asked for more methods or seeds, goes on and repeats no run.
 

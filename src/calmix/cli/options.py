@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXTRAS = "calmix.config.extras"
 # Keys of a configuration file that are tables, and so have no option of their own.
-TABLES = ("trainer", "method_options", "model_options")
+TABLES = ("trainer", "method_options", "model_options", "teacher_options")
 
 
 def load_config(context: typer.Context, file: Path | None) -> Path | None:

@@ -43,6 +43,7 @@ def train(
     train_region: options.TrainRegion = "all",
     aum_filter: options.AumFilter = False,
     aum_percentile: options.AumPercentile = 0.8,
+    student_layers: options.StudentLayers = None,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
     seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,

@@ -104,6 +104,10 @@ AumFilter = Annotated[
 AumPercentile = Annotated[
     float, typer.Option(help="Share of wrong labels a row must outrank to be kept.", rich_help_panel=DATA)
 ]
+StudentLayers = Annotated[
+    int | None,
+    typer.Option(help="Cut the checkpoint to this many layers, evenly spread.", rich_help_panel=TRAINING),
+]
 FreezeEmbeddings = Annotated[
     bool, typer.Option(help="Do not train the word embeddings: faster.", rich_help_panel=TRAINING)
 ]

@@ -127,6 +127,8 @@ def compare(config: CompareConfig) -> Results:
             raise _nothing_finished(results)
         results.write(config.directory)
         drop_models(store, results, config.keep_models)
+        if config.keep_models != "all":
+            drop_teachers(store, cells, [made for _, _, made in configs])
     return results
 
 
@@ -201,6 +203,19 @@ def drop_models(store: RunStore, results: Results, keep: str) -> None:
     kept = {best_run(results, arm)[1] for arm in there} if keep == "best" else set()
     for fingerprint in finished - kept:
         store.drop_model(fingerprint)
+
+
+def drop_teachers(store: RunStore, cells: Sequence[Cell], configs: Sequence[TrainConfig]) -> None:
+    """Teachers that are no arm of their own have done their work: what they said is kept, their weights are
+    not."""
+    from calmix.training.teaching import is_method, teacher_config
+
+    arms = {cell.fingerprint for cell in cells}
+    for config in configs:
+        for name in filter(is_method, config.teacher):
+            fingerprint = store.fingerprints.of(teacher_config(config, name))
+            if fingerprint not in arms:
+                store.drop_model(fingerprint)
 
 
 def report_data(results: Results, directory: Path) -> dict[str, Any]:

@@ -109,7 +109,9 @@ def contestants(arms: Sequence[Arm], summary: Sequence[dict[str, Any]]) -> tuple
         if record["split"] == "validation" and record["stage"] == "calibrated"
     }
     there = [arm for arm in arms if arm.name in nll]
-    plain = [arm for arm in there if arm.is_plain] or [arm for arm in there if arm.method == "plain"]
+    plain = [arm for arm in there if arm.is_plain] or [
+        arm for arm in there if arm.method == "plain" and not arm.is_taught
+    ]
     baseline = min(plain, key=lambda arm: nll[arm.name], default=None)
     others = [arm for arm in there if arm not in plain] or [arm for arm in plain if arm is not baseline]
     return baseline, min(others, key=lambda arm: nll[arm.name], default=None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.data.splits import read_splits
-from calmix.training.configuration import TrainConfig
+from calmix.training.configuration import DISTILLATION, TrainConfig
 
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
 # count, and a comparison makes them anew.
@@ -26,7 +26,7 @@ HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "edges"}
 # Stand for content, which is hashed in their place.
 PLACES = {
     "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
-    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options",
+    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options", *DISTILLATION,
 }  # fmt: skip
 # Came later: where they are not set they do not count, so that older runs keep their names.
 LATER = {"augment", "optimizer", "schedule"}
@@ -39,6 +39,7 @@ class Fingerprints:
     def __init__(self) -> None:
         self.data = cache(self._data)
         self.model = cache(model_fingerprint)
+        self.teacher = cache(teacher_fingerprint)
 
     def of(self, config: TrainConfig) -> str:
         text = json.dumps(self.parts(config), sort_keys=True, ensure_ascii=True)
@@ -61,6 +62,23 @@ class Fingerprints:
             "model": self.model(config.model),
             "options": get_method(config.method, **config.options_of_method()).options(),
             **settings,
+            **({"distillation": self.distillation_of(config)} if config.teacher else {}),
+        }
+
+    def distillation_of(self, config: TrainConfig) -> dict[str, Any]:
+        """Teachers by what they are made of: one that is trained first counts as its own run does."""
+        from calmix.training.teaching import is_method, read_unlabelled, teacher_config
+
+        rows = read_unlabelled(config) if config.unlabelled else None
+        return {
+            "teachers": [
+                self.of(teacher_config(config, name)) if is_method(name) else self.teacher(name)
+                for name in config.teacher
+            ],
+            "temperature": config.teacher_temperature,
+            "tau": config.tau,
+            "hard_weight": config.hard_weight,
+            "unlabelled": rows.fingerprint() if rows is not None else None,
         }
 
     def data_of(self, config: TrainConfig) -> dict[str, str]:
@@ -86,20 +104,15 @@ def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def teacher_fingerprint(name: str) -> str:
+    from calmix.training.teachers import open_teacher
+
+    return open_teacher(name).identity
+
+
 def model_fingerprint(name: str) -> str:
     """A hash of the files of a checkpoint directory; the name of what is not a directory."""
-    from calmix.models.loading import resolve_model
+    from calmix.models.loading import checkpoint_fingerprint, resolve_model
 
     directory = Path(resolve_model(name))
-    if not directory.is_dir():
-        return name
-    digest = hashlib.sha256()
-    for file in sorted(directory.rglob("*")):
-        relative = file.relative_to(directory)
-        # Prose and hidden files say nothing about the network.
-        if not file.is_file() or file.suffix == ".md" or any(part.startswith(".") for part in relative.parts):
-            continue
-        with file.open("rb") as opened:
-            content = hashlib.file_digest(opened, "sha256").hexdigest()
-        digest.update(f"{relative.as_posix()}\0{content}\n".encode())
-    return digest.hexdigest()
+    return checkpoint_fingerprint(directory) if directory.is_dir() else name

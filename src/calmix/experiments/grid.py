@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calmix.training.configuration import TrainConfig
+from calmix.training.configuration import DISTILLATION, NO_TEACHER, TrainConfig
 from calmix.training.specification import parse_specification, parse_value
 from calmix.user_error import UserError
 
@@ -25,6 +25,7 @@ FIXED = {
     "train", "validation", "test", "output", "method", "method_options", "label_smoothing", "seed",
     "text_column", "pair_column", "choices_column", "label_column", "id_column", "image_column", "bins",
     "edges", "device", "threads", "checkpoint_steps", "checkpoint_minutes", "trainer", "model_options",
+    "teacher_options",
 }  # fmt: skip
 
 
@@ -52,8 +53,13 @@ class Arm:
         )
 
     @property
+    def is_taught(self) -> bool:
+        """Whether a teacher has a part in it."""
+        return has_teacher(self.settings)
+
+    @property
     def is_plain(self) -> bool:
-        return self.method == PLAIN and not self.options.get("label_smoothing")
+        return self.method == PLAIN and not self.options.get("label_smoothing") and not self.is_taught
 
 
 def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequence[Any]]) -> list[Arm]:
@@ -61,7 +67,7 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
     from calmix.mixing.method import get_method, method_classes
 
     specifications = [parse_method(text) for text in methods]
-    if PLAIN not in [method for method, _ in specifications]:
+    if not any(method == PLAIN and not has_teacher(spelled) for method, spelled in specifications):
         specifications.insert(0, (PLAIN, {}))
     settings = settable(base)
     known: dict[str, dict[str, Any]] = {}
@@ -71,7 +77,11 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
             option.name: option.default for option in dataclasses.fields(method_classes()[method])
         }
     _check_known(vary, [*settings, *itertools.chain(*known.values())], "--vary")
-    _check_known(base.method_options, list(itertools.chain(*known.values())), "--method-option")
+    taught = [options.get("teacher") for _, options in specifications] + list(vary.get("teacher", ()))
+    teachers = itertools.chain(*(names if isinstance(names, list) else [names] for names in taught))
+    theirs = [dataclasses.fields(method_classes()[name]) for name in teachers if name in method_classes()]
+    reached = [*itertools.chain(*known.values()), *(option.name for fields in theirs for option in fields)]
+    _check_known(base.method_options, reached, "--method-option")
 
     arms: list[Arm] = []
     seen: list[Any] = []
@@ -85,18 +95,43 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
         for combination in itertools.product(*varied.values()):
             own = {**spelled, **dict(zip(varied, combination, strict=True))}
             own = {name: like_default(name, value, defaults[name]) for name, value in own.items()}
+            if not has_teacher(own) and ("teacher" in own or not set(spelled) & set(DISTILLATION)):
+                # Taught by nobody: how to teach does not concern it.
+                own = {name: value for name, value in own.items() if name not in DISTILLATION}
             arm = Arm(
                 name=" ".join([method, *(f"{name}={show(value)}" for name, value in own.items())]),
                 method=method,
                 options={**shared, **{name: value for name, value in own.items() if name in known[method]}},
                 settings={name: value for name, value in own.items() if name not in known[method]},
             )
+            if arm.is_taught:
+                arm = with_teacher_options(arm, base)
             arm.config(base, 0)  # a value that training refuses ends here
             effective = [method, get_method(method, **arm.options).options(), {**settings, **arm.settings}]
             if effective not in seen:
                 seen.append(effective)
                 arms.append(arm)
-    return sorted(arms, key=lambda arm: arm.method != PLAIN)
+    return sorted(arms, key=lambda arm: arm.method != PLAIN or arm.is_taught)
+
+
+def has_teacher(settings: Mapping[str, Any]) -> bool:
+    """Whether settings name a teacher.
+
+    >>> has_teacher({"teacher": "plain"}), has_teacher({"teacher": "none"}), has_teacher({})
+    (True, False, False)
+    """
+    return settings.get("teacher") not in (None, "", NO_TEACHER, (), [])
+
+
+def with_teacher_options(arm: Arm, base: TrainConfig) -> Arm:
+    """The options that all methods share reach a teacher that is trained first, as they reach an arm of its
+    method: the two are one run."""
+    from calmix.training.teaching import is_method, options_of
+
+    teachers = [name for name in arm.config(base, 0).teacher if is_method(name)]
+    known = set[str]().union(*map(options_of, teachers))
+    shared = {name: value for name, value in base.method_options.items() if name in known}
+    return dataclasses.replace(arm, settings={**arm.settings, "teacher_options": shared}) if shared else arm
 
 
 def settable(base: TrainConfig) -> dict[str, Any]:
@@ -107,11 +142,12 @@ def settable(base: TrainConfig) -> dict[str, Any]:
 
 def reference_of(arm: Arm, arms: Sequence[Arm]) -> Arm | None:
     """The arm that `arm` is compared with: `plain` under the same settings, without label smoothing if it is
-    there; where no `plain` has the same settings, the one that shares most of them."""
-    plain = [other for other in arms if other.method == PLAIN]
+    there; where no `plain` has the same settings, the one that shares most of them. What a student is taught
+    is no setting of its `plain`."""
+    plain = [other for other in arms if other.method == PLAIN and not other.is_taught]
 
     def distance(other: Arm) -> tuple[int, float]:
-        names = {*arm.settings, *other.settings}
+        names = {*arm.settings, *other.settings} - set(DISTILLATION)
         differing = sum(arm.settings.get(name) != other.settings.get(name) for name in names)
         return differing, float(other.options.get("label_smoothing", 0.0))
 

@@ -1,13 +1,14 @@
-"""A run with what must come before it: plain run, selection of rows, guided run.
+"""A run with what must come before it: plain run, selection of rows, guided run; teacher, student.
 
-The plain run is looked up by its fingerprint in a store of runs, and made where it is missing, so that it is
-trained once for all guided methods that follow.
+A plain run or a teacher is looked up by its fingerprint in a store of runs, and made where it is missing, so
+that it is trained once for all that follow.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from calmix.experiments.store import RunStore
@@ -16,6 +17,8 @@ from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, plain_config
 from calmix.training.recipe import check_output, train
+from calmix.training.teachers import Teacher, stage_teacher
+from calmix.training.teaching import open_teachers, teacher_config
 
 CACHE_VARIABLE = "CALMIX_CACHE"
 
@@ -40,9 +43,13 @@ def train_staged(
     """
     run = Run(Path(config.output))
     check_output(run, config, resume=resume)
-    if run.is_finished or not needs_plain_run(config):
+    needs_plain = needs_plain_run(config)
+    if run.is_finished or not (needs_plain or config.teacher):
         return train(config, resume=resume)
     is_cache, store = store is None, store or default_store()
+    teachers = find_teachers(config, store) if config.teacher else None
+    if not needs_plain:
+        return train(config, resume=resume, teachers=teachers)
     if plain_run is None:
         fingerprint = store.fingerprints.of(plain_config(config))
         state = "found" if store.is_finished(fingerprint) else "to be made"
@@ -51,7 +58,21 @@ def train_staged(
         if is_cache and is_first_process():
             store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small
     say(f"stage 2 of 2: {config.method}")
-    return train(config, resume=resume, plain_run=plain_run, passes=store.passes)
+    return train(config, resume=resume, plain_run=plain_run, passes=store.passes, teachers=teachers)
+
+
+def find_teachers(config: TrainConfig, store: RunStore) -> list[Teacher]:
+    """The teachers of a student; those that methods name come from the store, trained there if missing."""
+    opened = open_teachers(config)  # first: what is wrong with these is known before anything is trained
+    for name in [name for name in config.teacher if name not in opened]:
+        made = teacher_config(config, name)
+        fingerprint = store.fingerprints.of(made)
+        state = "found" if store.is_finished(fingerprint) else "to be made"
+        say(f"teacher {name}, {state} in {store.path / fingerprint}")
+        run = store.run_for(made, fingerprint)
+        restore = partial(store.restore_model, made, fingerprint)
+        opened[name] = stage_teacher(name, run, fingerprint, restore)
+    return [opened[name] for name in config.teacher]
 
 
 def say(line: str) -> None:

@@ -64,6 +64,14 @@ class RunStore:
             shutil.rmtree(run.checkpoints, ignore_errors=True)
         return run
 
+    def restore_model(self, config: TrainConfig, fingerprint: str) -> None:
+        """Make a run anew whose weights were dropped: to the same bits, since all else is the same."""
+        run = self.run(fingerprint)
+        with self.locked(fingerprint):
+            if not run.model.is_dir():
+                run.metrics_file.unlink(missing_ok=True)  # it marks the run as finished
+        self.run_for(config, fingerprint)
+
     def plain_run_for(self, config: TrainConfig) -> Run:
         """The plain run with its dynamics on the same data, network, seed and settings.
 

@@ -178,6 +178,16 @@ class MixedPairs:
 
 
 @dataclass(frozen=True)
+class MixedRows:
+    """Logits of rows that were forwarded mixed, each standing for λ of itself and 1 − λ of its partner."""
+
+    logits: Tensor
+    partner: Tensor
+    ratio: Tensor
+    """One number, or one for each row."""
+
+
+@dataclass(frozen=True)
 class RowLosses:
     """The loss of every row, and what the network said about the rows themselves."""
 
@@ -189,3 +199,5 @@ class RowLosses:
     """Some of them are kept for the report."""
     tally: Mapping[str, Tensor | int] = field(default_factory=dict)
     """Counts that are summed over an epoch, such as ties."""
+    mixed: MixedRows | None = None
+    """Where only mixed rows were forwarded: what was said about them. A student is taught by it."""

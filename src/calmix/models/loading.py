@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -143,6 +144,20 @@ def trained_labels(directory: Path) -> tuple[str, ...] | None:
             return None
         names = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         return tuple(str(names[str(index)]).removeprefix("LABEL_") for index in range(len(names)))
+
+
+def checkpoint_fingerprint(directory: Path) -> str:
+    """A hash of the files of a checkpoint directory."""
+    digest = hashlib.sha256()
+    for file in sorted(directory.rglob("*")):
+        relative = file.relative_to(directory)
+        # Prose and hidden files say nothing about the network.
+        if not file.is_file() or file.suffix == ".md" or any(part.startswith(".") for part in relative.parts):
+            continue
+        with file.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest.update(f"{relative.as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()
 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:

@@ -32,7 +32,9 @@ INPUTS = {
     "image": 'inputs = processor(Image.open("image.png").convert("RGB"), return_tensors="pt")',
 }
 # Files and places of the machine that trained it say nothing about the model.
-PRIVATE_SETTINGS = {"train", "validation", "test", "output", "model"}
+PRIVATE_SETTINGS = {
+    "train", "validation", "test", "output", "model", "teacher", "teacher_model", "unlabelled",
+}  # fmt: skip
 
 CARD_METRICS = (
     ("accuracy", "Accuracy"),
@@ -137,9 +139,20 @@ def _what_it_is(metrics: Mapping[str, Any]) -> str:
     origin = "trained from random weights as" if model in BUILT_IN else "fine-tuned from"
     return (
         f"A {kind} with {len(metrics['label_names'])} {unit}, {origin} {source} with the method "
-        f"`{metrics['method']}` of calmix (seed {metrics['seed']}). Its confidence is calibrated: the fitted "
-        "temperature is part of the weights, so the plain softmax of its logits is the calibrated "
-        "probability. Do not apply a temperature again."
+        f"`{metrics['method']}` of calmix (seed {metrics['seed']}).{_teachers(metrics)} Its confidence is "
+        "calibrated: the fitted temperature is part of the weights, so the plain softmax of its logits is "
+        "the calibrated probability. Do not apply a temperature again."
+    )
+
+
+def _teachers(metrics: Mapping[str, Any]) -> str:
+    taught = metrics.get("distillation")
+    if not taught:
+        return ""
+    names = ", ".join(escape_markdown(Path(str(teacher["name"])).name) for teacher in taught["teachers"])
+    return (
+        f" It was distilled from {names} (temperature τ = {taught['tau']:g}, weight of the labels "
+        f"α = {taught['hard_weight']:g})."
     )
 
 

@@ -135,6 +135,7 @@ def _headline(run: Run, metrics: Mapping[str, Any]) -> Facts:
     is_directory = Path(model).is_absolute()
     facts = [
         Fact("Method", str(metrics["method"])),
+        *teacher_facts(metrics),
         Fact("Model", Path(model).name, model) if is_directory else Fact("Model", model),
         Fact("Temperature", f"{metrics['temperature']:.3f}", temperature_note(run, metrics)),
         Fact("Seed", str(metrics["seed"])),
@@ -145,6 +146,31 @@ def _headline(run: Run, metrics: Mapping[str, Any]) -> Facts:
     if chosen:
         facts.append(Fact("Epoch kept", f"{chosen[0]:g} of {epochs}", "by calibrated validation NLL"))
     return Facts(tuple(facts))
+
+
+def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:
+    """Who taught a student, and how."""
+    taught = metrics.get("distillation")
+    if not taught:
+        return []
+    names = [str(teacher["name"]) for teacher in taught["teachers"]]
+    answers = "its calibrated answers" if taught["teacher_temperature"] else "its answers as trained"
+    if len(names) > 1:
+        answers = answers.replace("its", "the mean of their", 1)
+    places = ", ".join(name for name in names if Path(name).is_absolute())
+    extra = f"{taught['unlabelled']:,} unlabelled rows" if taught["unlabelled"] else ""
+    return [
+        Fact(
+            "Teacher",
+            ", ".join(Path(name).name for name in names),
+            "; ".join(filter(None, (answers, places))),
+        ),
+        Fact(
+            "Distillation",
+            f"τ = {taught['tau']:g}, α = {taught['hard_weight']:g}",
+            extra or "α weighs the labels",
+        ),
+    ]
 
 
 def temperature_note(run: Run, metrics: Mapping[str, Any]) -> str:
@@ -313,9 +339,11 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
 
 
 def _configuration_blocks(run: Run) -> tuple[Block, ...]:
+    config = run.config()
+    verb = "distill" if config.get("teacher") else "train"
     return (
         Prose("The same run again:"),
-        Code("calmix train --config config.yaml --output NEW_RUN"),
+        Code(f"calmix {verb} --config config.yaml --output NEW_RUN"),
         Prose("config.yaml:"),
-        Code(yaml.safe_dump(run.config(), sort_keys=False, allow_unicode=True).rstrip()),
+        Code(yaml.safe_dump(config, sort_keys=False, allow_unicode=True).rstrip()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from calmix.user_error import UserError
 
 EDGES = ("right", "left")
 ALL_ROWS = "all"
+NO_TEACHER = "none"
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
 # What calmix itself decides: an own option sets it, or a promise rests on it.
 OWNED = {
@@ -35,7 +37,14 @@ OWNED = {
     "dataloader_drop_last": "all rows",
     "optimizer": "--optimizer",
     "schedule": "--schedule",
+    "tau": "--tau",
+    "hard_weight": "--hard-weight",
 }
+# Mean nothing without a teacher; left out of what is saved where there is none.
+DISTILLATION = (
+    "teacher", "tau", "hard_weight", "teacher_temperature", "teacher_label_smoothing", "teacher_model",
+    "teacher_options", "unlabelled",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,22 @@ class TrainConfig:
     aum_filter: bool = False
     """Leave out the rows of the region whose labels are doubtful by their area under the margin."""
     aum_percentile: float = 0.8
+    student_layers: int | None = None
+    """Train the checkpoint cut to this many layers."""
+    teacher: tuple[str, ...] = ()
+    """Runs, checkpoints, predictions files, or methods by which a teacher is trained first."""
+    tau: float = 1.0
+    """Temperature of teacher and student in the distillation loss."""
+    hard_weight: float = 0.5
+    """α, the weight of the method's own loss; that of the teacher is 1 − α."""
+    teacher_temperature: bool = True
+    """The teacher's calibrated answers; off, those before its temperature was fitted."""
+    teacher_label_smoothing: float = 0.0
+    """Of a teacher that is trained first, as are its model and the options of its method."""
+    teacher_model: str | None = None
+    teacher_options: dict[str, Any] = field(default_factory=dict)
+    unlabelled: str | None = None
+    """Rows without labels, learned from the teacher alone."""
     freeze_embeddings: bool = False
     dynamics: str = "training"
     text_column: str | None = None
@@ -88,6 +113,10 @@ class TrainConfig:
     """Options of a built-in network."""
 
     def __post_init__(self) -> None:
+        teacher = self.teacher or ()
+        named = (teacher,) if isinstance(teacher, str) else tuple(str(name) for name in teacher)
+        object.__setattr__(self, "teacher", () if named == (NO_TEACHER,) else named)
+        self._check_distillation()
         _at_least("--epochs", self.epochs, 1)
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--max-length", self.max_length, 4)
@@ -126,6 +155,28 @@ class TrainConfig:
         parse_steps(self.augment)
         self.columns()
 
+    def _check_distillation(self) -> None:
+        check_distillation(self.tau, self.hard_weight)
+        if self.student_layers is not None:
+            _at_least("--student-layers", self.student_layers, 1)
+        if not 0 <= self.teacher_label_smoothing < 1:
+            raise UserError(
+                f"--teacher-label-smoothing is {self.teacher_label_smoothing}", remedy="give 0.1 or so"
+            )
+        if self.unlabelled and self.hard_weight == 1:
+            raise UserError(
+                "--unlabelled rows are learned from the teacher, and --hard-weight 1 leaves it out",
+                remedy="give a --hard-weight below 1",
+            )
+        changed = [name for name in DISTILLATION if getattr(self, name) != DEFAULTS[name]]
+        if changed and not self.teacher:
+            option = "--" + changed[0].replace("_", "-")
+            raise UserError(f"{option} without a teacher", remedy="give --teacher")
+
+    def without_teacher(self) -> TrainConfig:
+        """The same run, taught by nobody."""
+        return dataclasses.replace(self, **{name: DEFAULTS[name] for name in DISTILLATION})
+
     def columns(self) -> ColumnNames:
         return ColumnNames.from_options(
             text=self.text_column,
@@ -151,7 +202,11 @@ class TrainConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for `config.yaml`."""
-        return {**dataclasses.asdict(self), "test": list(self.test)}
+        values = {**dataclasses.asdict(self), "test": list(self.test), "teacher": list(self.teacher)}
+        absent = set() if self.teacher else set(DISTILLATION)
+        if self.student_layers is None:
+            absent.add("student_layers")
+        return {name: value for name, value in values.items() if name not in absent}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
@@ -161,7 +216,21 @@ class TrainConfig:
         """Options that differ, but for those that cannot change a result."""
         harmless = {"output", "checkpoint_steps", "checkpoint_minutes"}
         ours, theirs = self.as_dict(), other.as_dict()
-        return [name for name in ours if name not in harmless and ours[name] != theirs[name]]
+        names = dict.fromkeys([*ours, *theirs])
+        return [name for name in names if name not in harmless and ours.get(name) != theirs.get(name)]
+
+
+DEFAULTS: dict[str, Any] = {
+    option.name: option.default if option.default is not dataclasses.MISSING else {}
+    for option in dataclasses.fields(TrainConfig)
+}
+
+
+def check_distillation(tau: float, hard_weight: float) -> None:
+    if not (math.isfinite(tau) and tau > 0):
+        raise UserError(f"--tau is {tau}", remedy="give a number above 0, such as 2")
+    if not 0 <= hard_weight <= 1:
+        raise UserError(f"--hard-weight is {hard_weight}", remedy="give a number from 0 to 1")
 
 
 def _at_least(option: str, value: int, least: int) -> None:

@@ -46,7 +46,7 @@ def needs_plain_run(config: TrainConfig) -> bool:
 def plain_config(config: TrainConfig) -> TrainConfig:
     """The plain run with its dynamics on the same data, network, seed and settings."""
     return dataclasses.replace(
-        config,
+        config.without_teacher(),
         method="plain",
         method_options={},
         label_smoothing=0.0,

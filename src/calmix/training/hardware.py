@@ -40,6 +40,11 @@ def prepared_processor(threads: int | None = None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def wait_for_all_processes() -> None:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+
+
 def check_device(device: str) -> None:
     """A device that is known and there; which of several GPUs is chosen with CUDA_VISIBLE_DEVICES."""
     if device not in DEVICES:

@@ -91,6 +91,8 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
             for f in prepared.findings
         ],
     }
+    if prepared.teaching is not None and trainer.teacher is not None:
+        metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
     remove_leftovers(run.path)
     write_json(run.metrics_file, metrics)
     shutil.rmtree(run.checkpoints, ignore_errors=True)

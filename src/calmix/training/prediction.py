@@ -32,7 +32,13 @@ def predict_logits(trainer: Trainer, rows: Encoded) -> NDArray[np.float32]:
 
 
 def predict_with_checkpoint(
-    directory: Path, rows: Rows, *, max_length: int | None = None, batch_size: int = 64, device: str = "auto"
+    directory: Path,
+    rows: Rows,
+    *,
+    max_length: int | None = None,
+    batch_size: int = 64,
+    device: str = "auto",
+    threads: int | None = None,
 ) -> NDArray[np.float32]:
     """What a saved classifier says about rows."""
     hush()
@@ -54,7 +60,7 @@ def predict_with_checkpoint(
         data_collator=inputs.collator(is_choice=encoded.is_choice),
     )
     quiet(trainer)
-    with prepared_processor():
+    with prepared_processor(threads):
         return predict_logits(trainer, encoded)
 
 

@@ -10,6 +10,7 @@ from calmix.data.checks import Finding
 from calmix.data.splits import Splits
 from calmix.models.inputs import Encoded, Inputs
 from calmix.training.guidance import Guidance
+from calmix.training.teaching import Teaching
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,5 @@ class Prepared:
     findings: list[Finding]
     guidance: Guidance | None = None
     """What a plain run said about the training rows, where one came first."""
+    teaching: Teaching | None = None
+    """The teachers of a student."""

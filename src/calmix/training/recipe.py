@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ import torch
 from calmix.data.checks import check_splits
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
+from calmix.data.unlabelled import WithUnlabelled
+from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import freeze_embeddings, load_network
 from calmix.run import Run, write_json, write_yaml
@@ -30,6 +33,8 @@ from calmix.training.outcome import finish
 from calmix.training.prepared import Prepared
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.selection import SELECTION_METRIC, epoch_metrics
+from calmix.training.teachers import Teacher
+from calmix.training.teaching import Teaching
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
@@ -42,12 +47,14 @@ def train(
     resume: bool = False,
     plain_run: Run | None = None,
     passes: Path | None = None,
+    teachers: Sequence[Teacher] | None = None,
 ) -> Run:
     """Train one classifier and leave a finished run directory.
 
     With `resume`, a run that was cut off goes on from its newest whole checkpoint and ends with the same
     bits as an unbroken one; a finished run is returned as it is. A guided method needs `plain_run`, a plain
     run on the same rows (`experiments.staged` makes it); `passes` is where its threshold passes are kept.
+    `teachers` are those of a student, opened; left out, they are found where `config.teacher` says.
     """
     run = Run(Path(config.output))
     check_output(run, config, resume=resume)
@@ -59,23 +66,34 @@ def train(
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
     with prepared_processor(config.threads):
-        return _train(run, config, resume, plain_run, passes or run.path.parent / "threshold_passes")
+        passes = passes or run.path.parent / "threshold_passes"
+        return _train(run, config, resume, plain_run, passes, teachers)
 
 
-def _train(run: Run, config: TrainConfig, resume: bool, plain_run: Run | None, passes: Path) -> Run:
+def _train(
+    run: Run,
+    config: TrainConfig,
+    resume: bool,
+    plain_run: Run | None,
+    passes: Path,
+    teachers: Sequence[Teacher] | None,
+) -> Run:
     started = time.monotonic()
     hush()
-    prepared = prepare(config, plain_run, passes)
+    prepared = prepare(config, plain_run, passes, teachers)
     was_there = run.path.exists()
     progress = Progress(config.method)
     try:
         trainer = make_trainer(config, run, prepared, progress)
-        trainer.preflight()
+        trainer.preflight(is_taught=prepared.teaching is not None)
         checkpoint = newest_complete(run.checkpoints) if resume else None
         if trainer.is_world_process_zero():
             open_run(run, config, prepared.splits, resume=checkpoint is not None)
             if checkpoint is not None:
                 relocate_best(checkpoint)
+        if prepared.teaching is not None:
+            trainer.accelerator.wait_for_everyone()  # the run directory is there
+            trainer.learn_from(prepared.teaching.logits(run))
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except UserError:
         if not was_there:  # the directory is of this call's making, and nothing in it can be used
@@ -114,7 +132,12 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
         )
 
 
-def prepare(config: TrainConfig, plain_run: Run | None = None, passes: Path | None = None) -> Prepared:
+def prepare(
+    config: TrainConfig,
+    plain_run: Run | None = None,
+    passes: Path | None = None,
+    teachers: Sequence[Teacher] | None = None,
+) -> Prepared:
     """Read the data, load the network, encode, and look for what is wrong with the data."""
     splits = read_splits(
         config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
@@ -127,15 +150,21 @@ def prepare(config: TrainConfig, plain_run: Run | None = None, passes: Path | No
         if config.train_region != ALL_ROWS:
             guidance = guidance.narrowed()
             splits = replace(splits, train=guidance.rows)
+    teaching = Teaching.prepare(config, splits.train, teachers) if config.teacher else None
     network = load_network(config.model, splits.train, **config.network_settings())
+    if config.student_layers is not None:
+        cut_layers(network.model, config.student_layers)
     if config.freeze_embeddings:
         freeze_embeddings(network)
     inputs = network.inputs
     encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
     others = {"validation": splits.validation, **splits.tests}
+    if teaching is not None and teaching.unlabelled is not None:
+        others["unlabelled"] = teaching.unlabelled
     encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
-    findings = check_splits(splits) + inputs.findings(encoded)
-    return Prepared(splits, encoded, network.model, inputs, findings, guidance)
+    findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
+    findings += inputs.findings(encoded)
+    return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
 
 
 def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Progress) -> MixupTrainer:
@@ -144,6 +173,8 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         "method": config.method,
         "method_options": config.options_of_method(),
         "dynamics": config.dynamics,
+        "tau": config.tau,
+        "hard_weight": config.hard_weight,
         "seed": config.seed,
         "num_train_epochs": config.epochs,
         "per_device_train_batch_size": config.batch_size,
@@ -170,10 +201,14 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
     except (TypeError, ValueError) as error:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
     view, _ = prepared.encoded["validation"].by_length()
+    rows: Any = prepared.encoded["train"]
+    if "unlabelled" in prepared.encoded:
+        more: Any = prepared.encoded["unlabelled"]
+        rows = WithUnlabelled(rows, more)
     trainer = MixupTrainer(
         model=prepared.model,
         args=arguments,
-        train_dataset=prepared.encoded["train"],
+        train_dataset=rows,
         eval_dataset=view,
         data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
         compute_metrics=epoch_metrics,
@@ -198,7 +233,9 @@ def open_run(run: Run, config: TrainConfig, splits: Splits, *, resume: bool) -> 
                 "the data files have changed since the run began", file=run.path, remedy="start a new run"
             )
         return
-    shutil.rmtree(run.path, ignore_errors=True)
+    for left in run.path.iterdir() if run.path.is_dir() else ():
+        if left != run.teaching:  # dear to compute, and checked before it is used
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     write_yaml(run.config_file, config.as_dict())
     write_json(file, fingerprints)
 

@@ -22,11 +22,12 @@ import torch
 from accelerate.utils import gather_object
 from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Subset
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
+from calmix.data.unlabelled import labelled_count
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.models.folding import base_model
 from calmix.user_error import UserError
@@ -74,9 +75,10 @@ class RecordsDynamics(_Base):
     def make_recorder(self) -> DynamicsRecorder | None:
         """A recorder for the rows of the training set; None where it has no integer labels."""
         rows: Any = self.train_dataset
-        labels = _label_column(rows)
+        labels = label_column(rows)
         if labels is None or self.when_recording == "off":
             return None
+        labelled = labelled_count(labels)  # what has no label has no margin
         epochs = self.args.num_train_epochs
         if self.args.max_steps > 0:
             epochs = self.args.max_steps / self.steps_per_epoch
@@ -85,8 +87,8 @@ class RecordsDynamics(_Base):
         config: Any = getattr(self.model, "config", None)
         names = tuple(str(name) for name in (getattr(config, "id2label", None) or {}).values())
         return DynamicsRecorder(
-            range(len(rows)) if ids is None else ids,
-            labels,
+            range(labelled) if ids is None else ids[:labelled],
+            labels[:labelled],
             epochs=max(int(np.ceil(epochs)), 1),
             num_classes=classes,
             keep_logits=self.keeps_logits,
@@ -170,7 +172,9 @@ class RecordsDynamics(_Base):
             seen = logits[:real].detach().to("cpu", torch.float32).numpy()
             if not np.isfinite(seen).all():
                 raise diverged(self.current_epoch)
-            self.recorder.record_positions(self.keys.positions[:real], seen, epoch=self.current_epoch)
+            positions = self.keys.positions[:real]
+            known = positions < len(self.recorder)
+            self.recorder.record_positions(positions[known], seen[known], epoch=self.current_epoch)
 
     def begin_epoch(self) -> None:
         # Set here, and not through `set_epoch` of the loader, which does not reach a sampler that is wrapped
@@ -182,7 +186,8 @@ class RecordsDynamics(_Base):
         if self.recorder is None or self.when_recording != "epoch_end":
             return
         epoch = (self.state.global_step - 1) // self.steps_per_epoch  # the epoch that has just ended
-        given: Any = self.predict(self.train_dataset, metric_key_prefix="dynamics").predictions  # type: ignore[arg-type]
+        rows: Any = Subset(self.train_dataset, range(len(self.recorder)))  # type: ignore[arg-type]
+        given: Any = self.predict(rows, metric_key_prefix="dynamics").predictions
         logits = given[0] if isinstance(given, tuple) else given
         if self.is_world_process_zero():  # every process holds all predictions: one of them counts
             self.recorder.record_positions(np.arange(len(logits)), logits, epoch=epoch)
@@ -253,7 +258,7 @@ def count_classes(model: Any, rows: Any) -> int:
     return int(model.config.num_labels)
 
 
-def _label_column(rows: Any) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+def label_column(rows: Any) -> np.ndarray[Any, np.dtype[np.int64]] | None:
     """The labels of a dataset, whether ours or Hugging Face's."""
     labels = getattr(rows, "labels", None)
     if labels is None:

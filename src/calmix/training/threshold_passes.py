@@ -32,6 +32,7 @@ from transformers import PreTrainedModel
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
+from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.processes import is_first_process
@@ -113,6 +114,8 @@ def find_label_noise(
         names = (*rows.label_names, FAKE_CLASS)[: run.num_classes]
         network = load_network(config.model, rows, label_names=names, **config.network_settings())
         model = network.model
+        if config.student_layers is not None:
+            cut_layers(model, config.student_layers)
         if encoded is None:
             encoded = network.inputs.encode(rows, training_seed=config.seed)
         relabelled = replace(encoded, labels=run.labels)

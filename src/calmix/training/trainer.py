@@ -26,12 +26,14 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather_object
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from transformers import Trainer
 from transformers.trainer_utils import TrainOutput
 
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
 from calmix.data.grouped_batches import RowGroups
+from calmix.data.unlabelled import labelled_count
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
@@ -42,15 +44,17 @@ from calmix.models.folding import last_linear
 from calmix.models.seams import Cut, Seams
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import Checkpointing, newest_complete
+from calmix.training.distilling import LearnsFromTeacher, check_teachable
 from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.optimization import OwnOptimization
-from calmix.training.recording import RecordsDynamics, count_classes
+from calmix.training.recording import RecordsDynamics, count_classes, label_column
+from calmix.training.teacher_logits import TeacherLogits
 from calmix.user_error import UserError
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
 
 
-class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
+class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer):
     """Trains with the method that `args.method` names, or with a `method` of your own."""
 
     args: MixupArguments
@@ -65,9 +69,11 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
         *args: Any,
         method: Method | None = None,
         known_rows: KnownRows | DataMap | None = None,
+        teacher: TeacherLogits | ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
-        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`."""
+        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`.
+        `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position."""
         super().__init__(*args, **kwargs)
         self.method = method if method is not None else self.args.build_method()
         self.journal = Journal()
@@ -77,6 +83,8 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
         if self.train_dataset is not None:
             self.groups = self.choose_groups(known_rows)
             self.batches = self.make_batches()
+        if teacher is not None:
+            self.learn_from(teacher)
 
     def make_batches(self) -> EpochBatchSampler:
         batches = super().make_batches()
@@ -87,18 +95,24 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
     def choose_groups(self, known: KnownRows | DataMap | None) -> RowGroups | None:
         """The groups of rows that the method wants side by side in every batch."""
         rows: Any = self.train_dataset
+        labelled = self.labelled_rows
+        if labelled < len(rows) and self.method.pairs != "none":
+            raise UserError(
+                f"{self.method.name} mixes labels, and some rows have none",
+                remedy="leave the unlabelled rows out, or use a method that mixes nothing, such as plain",
+            )
         if known is None:
             if self.method.needs_map:
                 raise UserError(
                     f"{self.method.name} needs the data map of a plain run",
                     remedy='give known_rows=DataMap.read("RUN") of a run on the same rows',
                 )
-            known = KnownRows(DataMap.unknown(len(rows)), self.args.seed)
+            known = KnownRows(DataMap.unknown(labelled), self.args.seed)
         if isinstance(known, DataMap):
             ids = getattr(rows, "row_ids", None)
-            known = KnownRows(known if ids is None else known.of_rows(ids), self.args.seed)
-        if len(known.datamap) != len(rows):
-            raise UserError(f"the data map holds {len(known.datamap)} rows, the training set {len(rows)}")
+            known = KnownRows(known if ids is None else known.of_rows(ids[:labelled]), self.args.seed)
+        if len(known.datamap) != labelled:
+            raise UserError(f"the data map holds {len(known.datamap)} rows, the training set {labelled}")
         groups = self.method.groups(known)
         for name, size in (groups.sizes if groups is not None else {}).items():
             if not size:
@@ -114,13 +128,21 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
         self.journal = Journal()
+        if self.teacher is None and self.labelled_rows < len(self.train_dataset):  # type: ignore[arg-type]
+            raise UserError("rows without a label need a teacher", remedy="give teacher=LOGITS")
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
     def newest_checkpoint(self) -> str | None:
         newest = newest_complete(Path(str(self.args.output_dir)))
         return str(newest) if newest is not None else None
 
-    def preflight(self, rows: int = 4) -> None:
+    @property
+    def labelled_rows(self) -> int:
+        """Rows without a label (−1) stand last: only a teacher says anything about them."""
+        labels = label_column(self.train_dataset)
+        return len(self.train_dataset) if labels is None else labelled_count(labels)  # type: ignore[arg-type]
+
+    def preflight(self, rows: int = 4, *, is_taught: bool = False) -> None:
         """One step on a few rows that changes nothing: what a method cannot do with this network or tokenizer
         is said before anything is written."""
         for depth in getattr(self.method, "layers", None) or ():
@@ -138,11 +160,13 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
             labels = batch.pop("labels")
             forward = Forward(model, self.seams, batch, is_compiled=self.args.torch_compile)
             try:
-                self.method.losses(self.make_step(labels, batch, forward))
+                result = self.method.losses(self.make_step(labels, batch, forward))
             finally:
                 forward.restore()
                 for buffer, before in buffers:
                     buffer.copy_(before)
+        if is_taught:
+            check_teachable(result)
 
     def load_recorded(self, directory: Path) -> None:
         super().load_recorded(directory)
@@ -186,7 +210,7 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
         result = self.method.losses(self.make_step(labels, inputs, forward))
         self.record(result.logits)
         # Padding rows stand last. They are forwarded, since all processes must, and have no weight.
-        losses = result.losses[: self.keys.real]
+        losses = self.taught(result, labels)[: self.keys.real]
         self.write_journal(result, losses)
         rows = num_items_in_batch if num_items_in_batch is not None else len(losses)
         # Gradients are averaged over processes; the sum of all rows is divided by all rows.
@@ -237,7 +261,7 @@ class MixupTrainer(OwnOptimization, RecordsDynamics, Trainer):
     def make_step(self, labels: Tensor, inputs: dict[str, Any], forward: Forward) -> Step:
         """The micro-batch under way, as a method sees it."""
         return Step(
-            labels=labels,
+            labels=labels.clamp(min=0),  # of a row without a label the loss is left out
             num_classes=self.num_classes,
             forward=forward,
             moment=Moment(self.args.seed, self.current_epoch, self.state.global_step, self.keys.number),

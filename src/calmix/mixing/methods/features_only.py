@@ -18,7 +18,7 @@ import torch
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import EMBEDDINGS, RowLosses, Step
+from calmix.mixing.step import EMBEDDINGS, MixedRows, RowLosses, Step
 from calmix.mixing.targets import one_hot, smoothed
 
 
@@ -34,4 +34,6 @@ class FeaturesOnly(RandomPairs):
         logits = self.forward_mixed(step, EMBEDDINGS, partner, ratio)
         nearer = torch.where(ratio >= 0.5, step.labels, step.labels[partner])
         targets = smoothed(one_hot(nearer, step.num_classes), self.label_smoothing)
-        return RowLosses(cross_entropy(logits, targets), logits=None)
+        # A teacher's answer is that to the nearer row, too.
+        whole = MixedRows(logits, partner, (ratio >= 0.5).float())
+        return RowLosses(cross_entropy(logits, targets), logits=None, mixed=whole)

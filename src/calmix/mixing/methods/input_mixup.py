@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import EMBEDDINGS, RowLosses, Step
+from calmix.mixing.step import EMBEDDINGS, MixedRows, RowLosses, Step
 
 
 @dataclass(frozen=True)
@@ -32,4 +32,5 @@ class InputMixup(RandomPairs):
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         logits = self.forward_mixed(step, EMBEDDINGS, partner, ratio)
-        return RowLosses(cross_entropy(logits, self.mixed_targets(step, partner, ratio)), logits=None)
+        losses = cross_entropy(logits, self.mixed_targets(step, partner, ratio))
+        return RowLosses(losses, logits=None, mixed=MixedRows(logits, partner, ratio))

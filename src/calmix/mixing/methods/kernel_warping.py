@@ -25,7 +25,7 @@ from torch import Tensor
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import RowLosses, Step
+from calmix.mixing.step import MixedRows, RowLosses, Step
 from calmix.mixing.targets import mixed
 from calmix.user_error import UserError
 
@@ -52,7 +52,8 @@ class KernelWarping(RandomPairs):
         mix = WarpedMix(step.head, partner, drawn, step.real_rows, self.tau_max, self.tau_std)
         logits = step.forward(mix)
         assert mix.ratio is not None
-        return RowLosses(cross_entropy(logits, self.mixed_targets(step, partner, mix.ratio)), logits=None)
+        losses = cross_entropy(logits, self.mixed_targets(step, partner, mix.ratio))
+        return RowLosses(losses, logits=None, mixed=MixedRows(logits, partner, mix.ratio))
 
 
 @dataclass

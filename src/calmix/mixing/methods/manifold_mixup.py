@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import RowLosses, Step
+from calmix.mixing.step import MixedRows, RowLosses, Step
 from calmix.user_error import UserError
 
 
@@ -49,4 +49,5 @@ class ManifoldMixup(RandomPairs):
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         logits = self.forward_mixed(step, self.draw_depth(step), partner, ratio)
-        return RowLosses(cross_entropy(logits, self.mixed_targets(step, partner, ratio)), logits=None)
+        losses = cross_entropy(logits, self.mixed_targets(step, partner, ratio))
+        return RowLosses(losses, logits=None, mixed=MixedRows(logits, partner, ratio))

@@ -1,0 +1,153 @@
+"""`calmix distill`: a student that learns from a teacher's answers beside the labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from calmix.cli import training_options as options
+from calmix.cli.options import AsJson, Config, config_tables, parse_assignments
+from calmix.cli.train import run_training
+from calmix.cli.training_options import DATA, OUTPUT, TRAINING, training_values
+from calmix.run import Run
+from calmix.user_error import UserError
+
+DISTILLATION = "Distillation"
+
+
+def distill(
+    context: typer.Context,
+    teacher: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A run, a checkpoint, a predictions file with row ids, or a method to train a teacher with "
+            "first; several times: their probabilities are averaged.",
+            rich_help_panel=DISTILLATION,
+        ),
+    ] = None,
+    tau: Annotated[
+        float,
+        typer.Option(help="Temperature of teacher and student in the loss.", rich_help_panel=DISTILLATION),
+    ] = 1.0,
+    hard_weight: Annotated[
+        float,
+        typer.Option(
+            help="α: weight of the labels; that of the teacher is 1 - α.", rich_help_panel=DISTILLATION
+        ),
+    ] = 0.5,
+    student_layers: Annotated[
+        int | None,
+        typer.Option(
+            help="The student is --model cut to this many layers, evenly spread, first and last kept.",
+            rich_help_panel=DISTILLATION,
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        str | None,
+        typer.Option(
+            help="Further rows, learned from the teacher alone; labels are not read.", rich_help_panel=DATA
+        ),
+    ] = None,
+    teacher_temperature: Annotated[
+        bool,
+        typer.Option(
+            help="Learn the teacher's calibrated answers, or those before its temperature was fitted.",
+            rich_help_panel=DISTILLATION,
+        ),
+    ] = True,
+    teacher_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a teacher that is trained first; default: --model.", rich_help_panel=DISTILLATION
+        ),
+    ] = None,
+    teacher_label_smoothing: Annotated[
+        float, typer.Option(help="Of a teacher that is trained first.", rich_help_panel=DISTILLATION)
+    ] = 0.0,
+    teacher_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE, an option of the method of a teacher that is trained first.",
+            rich_help_panel=DISTILLATION,
+        ),
+    ] = None,
+    train: options.Train = None,
+    validation: options.Validation = None,
+    test: options.Test = None,
+    text_column: options.TextColumn = None,
+    pair_column: options.PairColumn = None,
+    choices_column: options.ChoicesColumn = None,
+    label_column: options.LabelColumn = None,
+    id_column: options.IdColumn = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The student: 'default', a checkpoint directory or a hub name. Left out: the network that "
+            "the first teacher's run started from.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Of the student; see 'calmix methods'.", rich_help_panel=TRAINING)
+    ] = "plain",
+    alpha: options.Alpha = None,
+    label_smoothing: options.LabelSmoothing = 0.0,
+    method_option: options.MethodOption = None,
+    epochs: options.Epochs = 3,
+    batch_size: options.BatchSize = 16,
+    learning_rate: options.LearningRate = 2e-5,
+    max_length: options.MaxLength = 256,
+    train_rows: options.TrainRows = None,
+    train_region: options.TrainRegion = "all",
+    aum_filter: options.AumFilter = False,
+    aum_percentile: options.AumPercentile = 0.8,
+    freeze_embeddings: options.FreezeEmbeddings = False,
+    dynamics: options.Dynamics = "training",
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    output: Annotated[
+        str | None, typer.Option(help="The run directory to make.", rich_help_panel=OUTPUT)
+    ] = None,
+    plain_run: Annotated[
+        str | None,
+        typer.Option(help="The plain run a guided student starts from.", rich_help_panel=TRAINING),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was cut off.", rich_help_panel=OUTPUT)
+    ] = False,
+    checkpoint_steps: options.CheckpointSteps = None,
+    checkpoint_minutes: options.CheckpointMinutes = 5.0,
+    bins: options.Bins = 15,
+    edges: options.Edges = "right",
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a student on labels and on what a teacher says about the same rows.
+
+    The teacher reads the texts once, with its own tokenizer; its logits are kept in the run directory. The
+    loss of a row is α times that of the method plus (1 - α) τ² KL(teacher || student), both tempered by τ.
+
+    Example: calmix distill --teacher big-run --model default --student-layers 3 --train reviews.csv
+    --test test.csv --tau 2 --hard-weight 0.5 --output small-run
+    """
+    values = training_values(context, without={"resume", "plain_run", "teacher_option"})
+    values["teacher_options"] = {
+        **config_tables(context).get("teacher_options", {}),
+        **parse_assignments(teacher_option, "--teacher-option"),
+    }
+    if not (resume and not train):  # a run to resume knows its own options
+        if not teacher:
+            raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
+        values["model"] = model or model_of(teacher[0])
+    run_training(values, resume=resume, plain_run=plain_run, as_json=as_json)
+
+
+def model_of(teacher: str) -> Any:
+    """The network that a teacher's run started from: its student is then of the same kind."""
+    from calmix.training.teaching import is_method
+
+    run = Run(Path(teacher))
+    return run.config()["model"] if run.config_file.is_file() and not is_method(teacher) else "default"

@@ -1,0 +1,70 @@
+"""The Trainer side of distillation: a mixin that adds what a teacher says to the loss of a method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from transformers import Trainer
+
+from calmix.data.batches import BatchKeys
+from calmix.mixing.distillation import distillation_loss, mixed_targets, tempered
+from calmix.mixing.step import RowLosses
+from calmix.training.arguments import MixupArguments
+from calmix.training.recording import count_classes
+from calmix.training.teacher_logits import TeacherLogits
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    _Base = Trainer
+else:
+    _Base = object
+
+
+class LearnsFromTeacher(_Base):
+    """Mixin: the loss of a row is α times the method's own plus (1 − α) τ² KL(teacher ‖ student).
+
+    A row without a label (−1) has the second term only. With α = 1 the teacher is not asked.
+    """
+
+    args: MixupArguments
+    keys: BatchKeys
+    teacher: TeacherLogits | None = None
+
+    def learn_from(self, teacher: TeacherLogits | ArrayLike) -> None:
+        """`teacher`: logits [rows, classes] of the training rows, by position."""
+        known = teacher if isinstance(teacher, TeacherLogits) else TeacherLogits.of_arrays([teacher])
+        rows, classes = len(self.train_dataset), count_classes(self.model, self.train_dataset)  # type: ignore[arg-type]
+        if (known.rows, known.classes) != (rows, classes):
+            raise UserError(
+                f"the teacher knows {known.rows} rows of {known.classes} classes, "
+                f"the training set has {rows} of {classes}",
+                remedy="give its logits for all training rows, in their order",
+            )
+        self.teacher = known
+
+    def taught(self, result: RowLosses, labels: Tensor) -> Tensor:
+        """The loss of every row of the micro-batch under way."""
+        alpha, tau = self.args.hard_weight, self.args.tau
+        if self.teacher is None or alpha == 1:
+            return result.losses
+        answers = torch.from_numpy(self.teacher.of(self.keys.positions)).to(result.losses.device)
+        targets = tempered(answers, tau)
+        if result.logits is not None:
+            soft = distillation_loss(result.logits, targets, tau)
+        else:
+            check_teachable(result)
+            assert result.mixed is not None
+            both = mixed_targets(targets, result.mixed.partner, result.mixed.ratio)
+            soft = distillation_loss(result.mixed.logits, both, tau)
+        return alpha * torch.where(labels >= 0, result.losses, 0.0) + (1 - alpha) * soft
+
+
+def check_teachable(result: RowLosses) -> None:
+    if result.logits is None and result.mixed is None:
+        raise UserError(
+            "this method does not tell what the network said about which rows: it cannot be taught",
+            remedy="give its RowLosses logits, or mixed=MixedRows(...)",
+        )

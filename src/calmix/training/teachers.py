@@ -1,0 +1,194 @@
+"""Who can teach: a run, any checkpoint of transformers, or a file of predictions.
+
+A teacher reads the texts of the rows, so its tokenizer and architecture are its own affair. Its classes are
+matched to those of the training data by name, never by guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.data.rows import Rows
+from calmix.models.folding import CONFIG_KEY
+from calmix.models.loading import checkpoint_fingerprint, trained_labels
+from calmix.run import Run
+from calmix.training.prediction import predict_with_checkpoint
+from calmix.user_error import UserError
+
+
+@dataclass(frozen=True)
+class Teacher(ABC):
+    """Somebody with an answer to every row."""
+
+    name: str
+    """As the user wrote it."""
+    identity: str
+    """A hash of what its answers come from."""
+    temperature: float
+    """Is folded into its answers: their product is what it said before calibration. 1 if none is."""
+
+    @property
+    def kept_in(self) -> Path | None:
+        """Where its answers are kept; None: with the run of the student."""
+        return None
+
+    @abstractmethod
+    def check(self, rows: Rows) -> None:
+        """Refuse to teach rows that it cannot, before anything is written."""
+
+    @abstractmethod
+    def answers(self, rows: Rows, *, device: str = "auto", threads: int | None = None) -> NDArray[np.float32]:
+        """Logits [rows, classes], the classes in the order of `rows.label_names`."""
+
+
+@dataclass(frozen=True)
+class CheckpointTeacher(Teacher):
+    """A saved classifier, asked in evaluation mode."""
+
+    directory: Path
+    label_names: tuple[str, ...] | None
+    """In the order of its logits; None for multiple choice, whose classes have no names."""
+    stage: Run | None = None
+    """Where it is the first stage of others: its run, which keeps its answers for all of them."""
+    restore: Callable[[], object] | None = None
+    """Makes the checkpoint anew where it was dropped."""
+
+    @property
+    def kept_in(self) -> Path | None:
+        return None if self.stage is None else self.stage.teaching
+
+    def check(self, rows: Rows) -> None:
+        if (self.label_names is None) != (rows.task == "choice"):
+            wanted = "multiple choice" if rows.task == "choice" else "classification"
+            raise UserError(f"this teacher was not trained for {wanted}", file=self.name)
+        if self.label_names is not None:
+            class_order(self.label_names, rows.label_names, self.name)
+
+    def answers(self, rows: Rows, *, device: str = "auto", threads: int | None = None) -> NDArray[np.float32]:
+        self.check(rows)
+        if not self.directory.is_dir() and self.restore is not None:
+            self.restore()
+        # Whatever is drawn while a network is loaded must not change what the student draws.
+        with torch.random.fork_rng():
+            logits = predict_with_checkpoint(self.directory, rows, device=device, threads=threads)
+        if self.label_names is None:
+            return logits
+        return logits[:, class_order(self.label_names, rows.label_names, self.name)]
+
+
+@dataclass(frozen=True)
+class PredictionsTeacher(Teacher):
+    """A file of predictions by anybody, its rows found by their ids."""
+
+    file: Path
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        return read_predictions(self.file)
+
+    def check(self, rows: Rows) -> None:
+        self._find(rows)
+        self._classes(rows)
+
+    def answers(self, rows: Rows, *, device: str = "auto", threads: int | None = None) -> NDArray[np.float32]:
+        found = self.predictions.select(self._find(rows))
+        # The logarithms of probabilities are logits.
+        logits = found.values if found.kind == "logits" else found.log_probabilities()
+        return np.asarray(logits[:, self._classes(rows)], dtype=np.float32)
+
+    def _find(self, rows: Rows) -> NDArray[np.int64]:
+        if self.predictions.ids is None:
+            raise UserError(
+                "no column 'row_id': a teacher's rows are found by their ids",
+                file=self.file,
+                remedy="write the ids of the training rows into it",
+            )
+        places = {row_id: place for place, row_id in enumerate(self.predictions.ids.tolist())}
+        wanted = rows.row_ids.tolist()
+        missing = [row_id for row_id in wanted if row_id not in places]
+        if missing:
+            raise UserError(
+                f"{len(missing)} of {len(wanted)} training rows are not in this file, for example "
+                f"{missing[0]!r}",
+                file=self.file,
+                remedy="predict all of them; --id-column names the rows alike in both files",
+            )
+        if len(places) < len(self.predictions):
+            raise UserError("a row id stands twice", file=self.file, column="row_id")
+        return np.array([places[row_id] for row_id in wanted], dtype=np.int64)
+
+    def _classes(self, rows: Rows) -> NDArray[np.int64]:
+        names = self.predictions.class_names
+        numbered = names == tuple(str(number) for number in range(len(names)))
+        if numbered and len(names) == rows.class_count:
+            return np.arange(len(names))  # logit_0, logit_1, ...: by their number
+        return class_order(names, rows.label_names, str(self.file))
+
+
+def class_order(theirs: Sequence[str], ours: Sequence[str], who: str) -> NDArray[np.int64]:
+    """Where each of our classes stands among the teacher's.
+
+    >>> class_order(("positive", "negative"), ("negative", "positive"), "run").tolist()
+    [1, 0]
+    """
+    if sorted(theirs) != sorted(ours):
+        raise UserError(
+            f"the teacher's labels are {', '.join(theirs)}, those of the training data {', '.join(ours)}",
+            file=who,
+            remedy="teach with one of the same classes; a checkpoint names them in config.json (id2label)",
+        )
+    place = {name: index for index, name in enumerate(theirs)}
+    return np.array([place[name] for name in ours], dtype=np.int64)
+
+
+def open_teacher(name: str, *, keeps_temperature: bool = True) -> Teacher:
+    """The teacher that a name or path means; `keeps_temperature` off asks for it as it was trained."""
+    path = Path(name)
+    if path.is_file():
+        with path.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        return PredictionsTeacher(name, digest, 1.0, path)
+    if not path.is_dir():
+        raise UserError(
+            "no such teacher",
+            file=name,
+            remedy="name a run, a checkpoint directory, a predictions file or a method to train it with",
+        )
+    directory = path
+    if (path / "config.yaml").is_file():
+        directory = Run.open(path).model
+        if not directory.is_dir():
+            raise UserError(
+                "the model of this run was dropped", file=name, remedy="keep it with --keep-models all"
+            )
+    labels = trained_labels(directory)
+    facts = json.loads((directory / "config.json").read_text(encoding="utf-8")).get(CONFIG_KEY) or {}
+    if not keeps_temperature and facts.get("method", "temperature") != "temperature":
+        raise UserError(
+            f"{facts['method']} scaling is part of this checkpoint and cannot be taken out again",
+            file=name,
+            remedy="teach with --teacher-temperature, or with the checkpoint it was made from",
+        )
+    temperature = float(facts.get("temperature", 1.0))
+    return CheckpointTeacher(name, checkpoint_fingerprint(directory), temperature, directory, labels)
+
+
+def stage_teacher(name: str, run: Run, fingerprint: str, restore: Callable[[], object]) -> CheckpointTeacher:
+    """A run of a store, which may have lost its weights: all else about it is still known."""
+    metrics = run.metrics()
+    names = None if metrics["task"] == "choice" else tuple(metrics["label_names"])
+    return CheckpointTeacher(
+        name, f"run {fingerprint}", float(metrics["temperature"]), run.model, names, run, restore
+    )

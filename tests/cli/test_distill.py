@@ -1,0 +1,191 @@
+"""`calmix distill` from files to a finished student."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from safetensors.numpy import load_file
+
+from calmix.training.progress import Progress
+from calmix.training.teacher_logits import inputs_fingerprint
+from tiny import read_json
+
+
+def settings(reviews, output):
+    return [
+        "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
+        "--test", reviews / "test.csv", "--output", output, "--learning-rate", "2e-3", "--epochs", "2",
+        "--threads", "1",
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def teacher(reviews, encoders, tmp_path_factory):
+    from calmix.cli.app import main
+
+    run = tmp_path_factory.mktemp("teacher") / "run"
+    arguments = ["train", *settings(reviews, run), "--model", encoders("bert", layers=3)]
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert not ended.value.code
+    return run
+
+
+@pytest.fixture
+def student(calmix, reviews, teacher, tmp_path):
+    """A student of fewer layers, and the arguments that made it."""
+    arguments = [
+        "distill", *settings(reviews, tmp_path / "student"), "--teacher", teacher, "--student-layers", 2,
+        "--tau", 2, "--hard-weight", 0.3, "--unlabelled", reviews / "other.csv", "--checkpoint-steps", 2,
+    ]  # fmt: skip
+    code, out, err = calmix(*arguments, "--json")
+    assert code == 0, err
+    return tmp_path / "student", arguments, json.loads(out)
+
+
+def test_a_student_of_fewer_layers_learns_labels_and_answers(student, teacher, reviews, calmix, tmp_path):
+    run, _, metrics = student
+    taught = metrics["distillation"]
+    assert [one["name"] for one in taught["teachers"]] == [str(teacher)]
+    assert (taught["tau"], taught["hard_weight"], taught["unlabelled"]) == (2.0, 0.3, 40)
+    assert taught["teachers"][0]["temperature"] == read_json(teacher / "metrics.json")["temperature"]
+    model = read_json(run / "model" / "config.json")
+    assert model["num_hidden_layers"] == 2, "the teacher's own network, cut"
+    kept = np.load(run / "teaching" / "teacher-1.npy")
+    assert kept.shape == (96 + 40, 2)
+    code, _, err = calmix(
+        "predict", teacher, "--input", reviews / "train.csv", "--output", tmp_path / "answers.parquet"
+    )
+    assert code == 0, err
+    said = pq.read_table(tmp_path / "answers.parquet")["prob_positive"].to_numpy()
+    assert said == pytest.approx(1 / (1 + np.exp(kept[:96, 0] - kept[:96, 1])), abs=1e-5), "calibrated"
+    assert pq.read_table(run / "dynamics.parquet").num_rows == 96
+    report, card = (run / "report.html").read_text(), (run / "model" / "README.md").read_text()
+    assert "τ = 2, α = 0.3" in report
+    assert "its calibrated answers" in report
+    assert "calmix distill --config config.yaml" in report
+    assert "distilled from run (temperature τ = 2, weight of the labels α = 0.3)" in card
+    assert str(teacher) not in card, "a card goes round, paths stay here"
+
+
+def test_a_saved_configuration_repeats_the_student(student, calmix, tmp_path):
+    run, _, _ = student
+    code, _, err = calmix("distill", "--config", run / "config.yaml", "--output", tmp_path / "again")
+    assert code == 0, err
+    first, again = (load_file(r / "model" / "model.safetensors") for r in (run, tmp_path / "again"))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+def test_a_student_that_was_cut_off_ends_with_the_same_bits(student, calmix, tmp_path, monkeypatch):
+    run, arguments, _ = student
+    arguments = [tmp_path / "broken" if argument == run else argument for argument in arguments]
+
+    def stop(self, args, state, control, **kwargs):
+        if state.global_step == 7:
+            raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "on_step_end", stop)
+        with pytest.raises(MemoryError):
+            calmix(*arguments)
+    answers = tmp_path / "broken" / "teaching" / "teacher-1.npy"
+    written = answers.stat().st_mtime_ns
+    code, _, err = calmix("distill", "--resume", "--output", tmp_path / "broken")
+    assert code == 0, err
+    assert answers.stat().st_mtime_ns == written, "the teacher was not asked again"
+    first, again = (load_file(r / "model" / "model.safetensors") for r in (run, tmp_path / "broken"))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    metrics = [read_json(r / "metrics.json") for r in (run, tmp_path / "broken")]
+    for one in metrics:
+        del one["seconds"]
+    assert metrics[0] == metrics[1]
+
+
+def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher, tmp_path, monkeypatch):
+    own, extra = tmp_path / "own-teacher", tmp_path / "extra.csv"
+    shutil.copytree(teacher, own)
+    shutil.copy(reviews / "other.csv", extra)
+    arguments = [
+        "distill", *settings(reviews, tmp_path / "run"), "--teacher", own, "--unlabelled", extra,
+    ]  # fmt: skip
+
+    def stop(self, args, state, control, **kwargs):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "on_step_end", stop)
+        with pytest.raises(MemoryError):
+            calmix(*arguments)
+    extra.write_text(extra.read_text() + "one more film,positive\n")
+    code, _, err = calmix(*arguments, "--resume")
+    assert code == 2
+    assert "the teacher's logits were made for other data (136 rows)" in err
+    shutil.copy(reviews / "other.csv", extra)
+    config = read_json(own / "model" / "config.json")
+    (own / "model" / "config.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.2}))
+    code, _, err = calmix(*arguments, "--resume")
+    assert code == 2
+    assert "the teacher's logits were made by another teacher" in err
+    file = tmp_path / "run" / "teaching" / "teacher-1.json"
+    file.write_text(json.dumps({**read_json(file), "label_names": ["positive", "negative"]}))
+    code, _, err = calmix(*arguments, "--resume")
+    assert code == 2
+    assert "were made for the labels positive, negative, in this order" in err
+
+
+def test_a_mixed_student_of_another_family_learns_from_several(calmix, reviews, teacher, encoders, tmp_path):
+    from calmix.data.reading import read_rows
+
+    code, out, err = calmix(
+        "distill", *settings(reviews, tmp_path / "student"), "--teacher", teacher, "--teacher", "plain",
+        "--teacher-model", encoders("bert", layers=1), "--model", encoders("distilbert"), "--method",
+        "cls-mixup", "--no-teacher-temperature", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    metrics = json.loads(out)
+    assert [one["name"] for one in metrics["distillation"]["teachers"]] == [str(teacher), "plain"]
+    assert metrics["method"] == "cls-mixup"
+    facts = read_json(tmp_path / "student" / "teaching" / "teacher-1.json")
+    assert facts["inputs"] == inputs_fingerprint(read_rows(reviews / "train.csv", "train"))
+    report = (tmp_path / "student" / "report.html").read_text()
+    assert "the mean of their answers as trained" in report
+    saved = yaml.safe_load((tmp_path / "student" / "config.yaml").read_text())
+    assert saved["teacher"] == [str(teacher), "plain"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "no teacher; give --teacher RUN"),
+        (["--teacher", "nobody"], "nobody: no such teacher"),
+        (["--teacher", "plain", "--tau", "0"], "--tau is 0.0"),
+        (["--teacher", "plain", "--hard-weight", "2"], "--hard-weight is 2.0"),
+        (
+            ["--teacher", "RUN", "--hard-weight", "1", "--unlabelled", "x.csv"],
+            "--hard-weight 1 leaves it out",
+        ),
+        (["--teacher", "RUN", "--teacher-model", "default"], "the teacher is trained already"),
+        (["--teacher", "RUN", "--student-layers", "9"], "has 3 layers, fewer than 9"),
+        (["--teacher", "RUN", "--unlabelled", "x.csv"], "x.csv: no such file"),
+        (
+            ["--teacher", "RUN", "--unlabelled", "TRAIN", "--method", "cls-mixup"],
+            "mixes labels, and some rows",
+        ),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_leaves_nothing(
+    calmix, reviews, teacher, tmp_path, arguments, expected
+):
+    known = {"RUN": teacher, "TRAIN": reviews / "train.csv"}
+    code, _, err = calmix(
+        "distill", *settings(reviews, tmp_path / "run"), *(known.get(a, a) for a in arguments)
+    )
+    assert code == 2
+    assert expected in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()

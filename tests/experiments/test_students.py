@@ -1,0 +1,162 @@
+"""Teachers and students in one recipe: which arms there are, and that a teacher is made once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from calmix.experiments.comparison import CompareConfig, compare, drop_teachers
+from calmix.experiments.fingerprint import Fingerprints
+from calmix.experiments.grid import expand, reference_of
+from calmix.experiments.store import RunStore
+from calmix.training.configuration import DISTILLATION, TrainConfig
+from calmix.training.teaching import teacher_config
+from calmix.user_error import UserError
+
+BASE = TrainConfig(train="train.csv", output="out")
+
+
+def names(arms):
+    return [arm.name for arm in arms]
+
+
+def test_a_student_is_an_arm_and_plain_stands_beside_it():
+    arms = expand(BASE, ["plain:teacher=informed-mixup:tau=2", "cls-mixup:teacher=[plain,input-mixup]"], {})
+    assert names(arms) == [
+        "plain",
+        "plain teacher=informed-mixup tau=2",
+        "cls-mixup teacher=[plain,input-mixup]",
+    ]
+    assert [arm.is_plain for arm in arms] == [True, False, False]
+    configs = [arm.config(BASE, 3) for arm in arms]
+    assert [config.teacher for config in configs] == [(), ("informed-mixup",), ("plain", "input-mixup")]
+    assert (configs[1].tau, configs[1].hard_weight) == (2.0, 0.5)
+
+
+def test_how_to_teach_concerns_students_only():
+    vary = {"tau": [1, 2], "teacher": ["none", "plain"]}
+    assert names(expand(BASE, ["plain"], vary)) == [
+        "plain", "plain tau=1 teacher=plain", "plain tau=2 teacher=plain",
+    ]  # fmt: skip
+    arms = expand(BASE, ["plain", "plain:teacher=plain", "focal"], {"hard_weight": [0.1, 0.9]})
+    assert names(arms) == [
+        "plain", "plain teacher=plain hard_weight=0.1", "plain teacher=plain hard_weight=0.9", "focal",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="--tau without a teacher"):
+        expand(BASE, ["plain:tau=2"], {})
+    with pytest.raises(UserError, match="--tau is 0"):
+        expand(BASE, ["plain:teacher=plain:tau=0"], {})
+
+
+def test_the_reference_of_a_cut_student_is_the_cut_network_taught_by_nobody():
+    methods = [
+        "plain",
+        "plain:student_layers=3",
+        "plain:teacher=plain",
+        "plain:teacher=plain:student_layers=3",
+    ]
+    arms = expand(BASE, methods, {})
+    references = {arm.name: reference_of(arm, arms).name for arm in arms}
+    assert references["plain teacher=plain"] == "plain"
+    assert references["plain teacher=plain student_layers=3"] == "plain student_layers=3"
+
+
+def test_a_teacher_is_the_run_of_its_own_arm():
+    base = dataclasses.replace(BASE, method_options={"alpha": 0.7})
+    arms = {
+        arm.name: arm.config(base, 1)
+        for arm in expand(
+            base,
+            [
+                "input-mixup", "plain:teacher=input-mixup:student_layers=2", "plain:label_smoothing=0.1",
+                "plain:teacher=plain:teacher_label_smoothing=0.1:tau=4",
+            ],
+            {},
+        )
+    }  # fmt: skip
+    student = arms["plain teacher=input-mixup student_layers=2"]
+    assert teacher_config(student, "input-mixup") == arms["input-mixup"]
+    (_, alone) = expand(base, ["plain:teacher=input-mixup:student_layers=2"], {})
+    assert alone.config(base, 1) == student, "though no arm has such an option"
+    smoothed = arms["plain teacher=plain teacher_label_smoothing=0.1 tau=4"]
+    assert teacher_config(smoothed, "plain") == arms["plain label_smoothing=0.1"]
+
+
+def test_what_is_not_a_student_keeps_its_saved_form():
+    saved = BASE.as_dict()
+    assert not set(saved) & {*DISTILLATION, "student_layers"}, "older runs keep their fingerprints"
+    student = dataclasses.replace(BASE, teacher="plain", tau=2.0, student_layers=3)
+    assert TrainConfig.from_dict(json.loads(json.dumps(student.as_dict()))) == student
+    assert student.differences(BASE)[:3] == ["student_layers", "teacher", "tau"]
+    assert set(BASE.differences(student)) == set(student.differences(BASE))
+    assert not student.differences(dataclasses.replace(student, output="elsewhere"))
+    assert student.without_teacher() == dataclasses.replace(BASE, student_layers=3)
+
+
+def test_everything_about_a_teacher_decides_the_fingerprint(tiny, tmp_path):
+    prints = Fingerprints()
+    base = tiny("x")
+    run = tmp_path / "teacher"
+    shutil.copytree(base.model, run)
+    others = [
+        {"teacher": "plain"},
+        {"teacher": "plain", "tau": 2.0},
+        {"teacher": "plain", "hard_weight": 0.1},
+        {"teacher": "plain", "teacher_temperature": False},
+        {"teacher": "plain", "teacher_label_smoothing": 0.1},
+        {"teacher": "input-mixup"},
+        {"teacher": str(run)},
+        {"teacher": "plain", "unlabelled": base.test[0]},
+        {"student_layers": 1},
+    ]
+    found = {prints.of(dataclasses.replace(base, **changes)) for changes in [{}, *others]}
+    assert len(found) == len(others) + 1
+    moved = tmp_path / "moved"
+    shutil.copytree(run, moved)
+    assert prints.of(tiny("x", teacher=str(run))) == prints.of(tiny("x", teacher=str(moved)))
+    (moved / "config.json").write_text((moved / "config.json").read_text().replace("0.1", "0.2"))
+    assert prints.of(tiny("x", teacher=str(run))) != Fingerprints().of(tiny("x", teacher=str(moved)))
+
+
+def test_a_teacher_is_trained_once_and_its_answers_outlive_its_weights(tiny, tmp_path):
+    store = RunStore(tmp_path / "runs")
+    first = store.run_for(tiny("x", epochs=1, teacher="plain"))
+    teacher = store.run(store.fingerprints.of(tiny("x", epochs=1)))
+    assert teacher.is_finished
+    before = teacher.metrics_file.stat().st_mtime_ns
+    weights = load_file(teacher.model / "model.safetensors")
+    assert len(list(teacher.teaching.glob("*.npy"))) == 1
+    assert not first.teaching.exists(), "what a first stage says is kept with it"
+    store.drop_model(teacher.path.name)
+    second = store.run_for(tiny("x", epochs=1, teacher="plain", tau=2.0))
+    assert second != first
+    assert not teacher.model.exists()
+    assert teacher.metrics_file.stat().st_mtime_ns == before
+    # Rows that it was never asked about: it is made anew, and is what it was.
+    store.run_for(tiny("x", epochs=1, teacher="plain", unlabelled=tiny("x").test[0]))
+    again = load_file(teacher.model / "model.safetensors")
+    assert all(np.array_equal(weights[name], again[name]) for name in weights)
+    assert len(list(teacher.teaching.glob("*.npy"))) == 2
+
+
+def test_a_comparison_of_teacher_and_student(tiny, tmp_path):
+    base = tiny(tmp_path / "comparison", epochs=1)
+    methods = ("plain:teacher=plain:teacher_label_smoothing=0.2:teacher_temperature=false",)
+    results = compare(CompareConfig(base, methods=methods, seeds=(0,)))
+    assert not results.failures
+    assert len({record["run"] for record in results.runs}) == 2
+    arm = results.arms[1]
+    assert reference_of(arm, results.arms).name == "plain"
+    assert {d["reference"] for d in results.differences if d["arm"] == arm.name} >= {"plain"}
+    store = RunStore(tmp_path / "comparison" / "runs")
+    made = arm.config(dataclasses.replace(base, threads=1), 0)
+    teacher = store.run(store.fingerprints.of(teacher_config(made, "plain")))
+    assert teacher.is_finished
+    assert not teacher.model.exists(), "no arm of its own: only what it said is kept"
+    assert list(teacher.teaching.glob("*.npy"))
+    drop_teachers(store, [], [made])  # again, and nothing happens

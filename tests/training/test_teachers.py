@@ -1,0 +1,183 @@
+"""Teachers say what they say whoever asks, and what is kept of it is used for nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.data.rows import Rows
+from calmix.models.folding import fold_temperature, note_calibration
+from calmix.models.loading import load_classifier, load_tokenizer
+from calmix.run import Run
+from calmix.training.configuration import TrainConfig
+from calmix.training.teacher_logits import cached_answers
+from calmix.training.teachers import open_teacher
+from calmix.training.teaching import Teaching
+from calmix.user_error import UserError
+from tiny import sentences
+
+NAMES = ("negative", "positive")
+TEMPERATURE = 1.7
+
+
+def make_rows(count=20, label_names=NAMES, seed=5, **changes):
+    texts, labels = sentences(count, seed=seed)
+    ids = [f"row-{i}" for i in range(count)]
+    return Rows.from_columns(
+        changes.get("ids", ids), texts, labels=[label_names.index(x) for x in labels], label_names=label_names
+    )
+
+
+def save_classifier(directory, encoder, label_names=NAMES, temperature=None, seed=0, calibration=None):
+    model = load_classifier(str(encoder), task="single", label_names=label_names, seed=seed)
+    if temperature is not None:
+        fold_temperature(model, temperature)
+    if calibration is not None:
+        note_calibration(model, calibration)
+    model.save_pretrained(directory)
+    load_tokenizer(str(encoder)).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def checkpoint(encoders, tmp_path_factory):
+    return save_classifier(tmp_path_factory.mktemp("teacher"), encoders("bert"), temperature=TEMPERATURE)
+
+
+def by_hand(directory, rows):
+    """Logits of single texts, one at a time, with nothing but transformers."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+    with torch.no_grad():
+        each = [model(**tokenizer(text, return_tensors="pt")).logits[0].numpy() for text in rows.texts()]
+    return np.stack(each)
+
+
+def test_what_is_kept_is_what_the_teacher_says_to_the_bit(checkpoint, tmp_path):
+    rows, teacher = make_rows(), open_teacher(str(checkpoint))
+    state = torch.random.get_rng_state()
+    fresh = teacher.answers(rows, threads=1)
+    kept = cached_answers(teacher, rows, tmp_path / "place", threads=1)
+    again = cached_answers(teacher, rows, tmp_path / "place", threads=1)
+    assert isinstance(again, np.memmap)
+    assert np.array_equal(fresh, kept)
+    assert np.array_equal(fresh, again)
+    assert np.abs(fresh - by_hand(checkpoint, rows)).max() < 1e-5
+    assert torch.equal(torch.random.get_rng_state(), state), "asking a teacher draws nothing"
+
+
+def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
+    rows, teacher = make_rows(), open_teacher(str(checkpoint))
+    cached_answers(teacher, rows, tmp_path / "place")
+    monkeypatch.setattr(type(teacher), "answers", None)
+    cached_answers(teacher, rows.with_labels(1 - rows.labels), tmp_path / "place")
+
+
+def test_answers_for_other_data_labels_or_by_another_teacher_are_refused(checkpoint, encoders, tmp_path):
+    rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
+    cached_answers(teacher, rows, place)
+    with pytest.raises(UserError, match="were made for other data"):
+        cached_answers(teacher, make_rows(seed=6), place)
+    with pytest.raises(UserError, match="were made for other data"):
+        cached_answers(teacher, rows.select(np.arange(19, -1, -1)), place)
+    turned = make_rows(label_names=NAMES[::-1])
+    with pytest.raises(UserError, match=r"for the labels negative, positive.*data have positive, negative"):
+        cached_answers(teacher, turned, place)
+    other = open_teacher(str(save_classifier(tmp_path / "other", encoders("bert"), seed=1)))
+    with pytest.raises(UserError, match="were made by another teacher"):
+        cached_answers(other, rows, place)
+    content = place.with_suffix(".npy").read_bytes()
+    place.with_suffix(".npy").write_bytes(content[: len(content) // 2])
+    with pytest.raises(UserError, match="cannot be read"):
+        cached_answers(teacher, rows, place)
+
+
+def test_classes_are_matched_by_name(encoders, checkpoint, tmp_path):
+    rows, turned = make_rows(), make_rows(label_names=NAMES[::-1])
+    teacher = open_teacher(str(checkpoint))
+    assert np.array_equal(teacher.answers(rows), teacher.answers(turned)[:, ::-1])
+    unnamed = open_teacher(str(save_classifier(tmp_path / "x", encoders("bert"), label_names=("0", "1"))))
+    with pytest.raises(UserError, match="labels are 0, 1, those of the training data negative, positive"):
+        unnamed.check(rows)
+    questions = Rows.from_columns(
+        ["a"], ["Why?"], choices=[["So.", "No."]], labels=[1], label_names=("0", "1")
+    )
+    with pytest.raises(UserError, match="not trained for multiple choice"):
+        teacher.check(questions)
+
+
+def test_a_temperature_is_left_out_or_kept_but_never_applied_twice(checkpoint, encoders, tmp_path):
+    raw = save_classifier(tmp_path / "raw", encoders("bert"))
+    rows, run = make_rows(), Run(tmp_path / "run")
+    expected = by_hand(raw, rows)
+    config = TrainConfig(train="x", output=str(run.path), teacher=(str(checkpoint),))
+    calibrated = Teaching.prepare(config, rows, None).logits(run).of(np.arange(20))
+    as_trained = dataclasses.replace(config, teacher_temperature=False)
+    uncalibrated = Teaching.prepare(as_trained, rows, None).logits(run).of(np.arange(20))
+    assert np.abs(calibrated - expected / TEMPERATURE).max() < 1e-5
+    assert np.abs(uncalibrated - expected).max() < 1e-5
+    vector = save_classifier(
+        tmp_path / "vector", encoders("bert"), calibration={"method": "vector", "temperature": 1.0}
+    )
+    with pytest.raises(UserError, match="vector scaling is part of this checkpoint"):
+        open_teacher(str(vector), keeps_temperature=False)
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_a_predictions_file_is_asked_by_row_id(tmp_path, kind):
+    rows = make_rows()
+    logits = np.random.default_rng(0).normal(size=(25, 2)).astype(np.float32)
+    made = Predictions.from_logits(
+        logits, [0] * 25, ids=[f"row-{i}" for i in range(24, -1, -1)], class_names=NAMES[::-1]
+    )
+    if kind == "probabilities":
+        made = Predictions.from_probabilities(
+            made.probabilities(), made.labels, ids=made.ids, class_names=made.class_names
+        )
+    write_predictions(tmp_path / "file.parquet", made)
+    teacher = open_teacher(str(tmp_path / "file.parquet"))
+    given = teacher.answers(rows)
+    for position in range(20):
+        expected = logits[24 - position, ::-1]
+        difference = np.float64(given[position]) - expected
+        assert np.ptp(difference) < 1e-5, "logits count up to a constant"
+
+
+def test_a_predictions_file_that_does_not_fit_is_refused(tmp_path):
+    rows = make_rows()
+    columns = {"label": [0, 1], "logit_0": [0.0, 1.0], "logit_1": [1.0, 0.0]}
+
+    def teacher(**more):
+        pq.write_table(pa.table({**columns, **more}), tmp_path / "file.parquet")
+        return open_teacher(str(tmp_path / "file.parquet"))
+
+    with pytest.raises(UserError, match="no column 'row_id'"):
+        teacher().check(rows)
+    with pytest.raises(UserError, match="18 of 20 training rows are not in this file, for example 'row-2'"):
+        teacher(row_id=["row-0", "row-1"]).check(rows)
+    with pytest.raises(UserError, match="a row id stands twice"):
+        teacher(row_id=["row-0", "row-0"]).check(rows.select([0]))
+    teacher(row_id=["row-0", "row-1"]).check(rows.select([1, 0]))
+
+
+def test_teachers_that_are_not_there_are_refused(tmp_path, checkpoint):
+    rows = make_rows()
+    with pytest.raises(UserError, match="no such teacher"):
+        open_teacher(str(tmp_path / "nobody"))
+    config = TrainConfig(train="x", output="y", teacher="plain")
+    with pytest.raises(UserError, match="the teacher 'plain' is not trained yet"):
+        Teaching.prepare(config, rows, None)
+    trained = TrainConfig(train="x", output="y", teacher=(str(checkpoint),), teacher_label_smoothing=0.1)
+    with pytest.raises(UserError, match="--teacher-label-smoothing: the teacher is trained already"):
+        Teaching.prepare(trained, rows, None)
+    with pytest.raises(UserError, match="--teacher-option: no such option 'beta'"):
+        Teaching.prepare(dataclasses.replace(config, teacher_options={"beta": 1}), rows, None)
