@@ -1,6 +1,6 @@
 """The files of the guided experiments, from a folder of data sets in calmix's format.
 
-    python results/guided/data.py DATA OUT
+    python results/guided_goemotions/data.py DATA OUT
 
 DATA holds goemotions, meld, yelp and sst2, each with train, validation and test .jsonl.gz. Training files are
 used as they are (`--train-rows` draws from them); validation and test are seeded, stratified samples.
