@@ -189,3 +189,35 @@ def test_bad_input_ends_with_one_line_and_leaves_nothing(
     assert expected in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_anybodys_predictions_teach_by_row_id(calmix, reviews, teacher, encoders, tmp_path):
+    files = {name: tmp_path / f"{name}.csv" for name in ("train", "validation")}
+    for name, file in files.items():
+        head, *lines = (reviews / file.name).read_text().splitlines()
+        file.write_text("\n".join([f"id,{head}", *(f"{name[0]}{n},{line}" for n, line in enumerate(lines))]))
+    answers = tmp_path / "answers.csv"
+    code, _, err = calmix(
+        "predict", teacher, "--input", files["train"], "--output", answers, "--id-column", "id"
+    )
+    assert code == 0, err
+    head, *lines = answers.read_text().splitlines()
+    answers.write_text("\n".join([head, *reversed(lines)]))  # the order of its rows means nothing
+    arguments = [
+        "--train", files["train"], "--validation", files["validation"], "--id-column", "id", "--epochs", 1,
+        "--threads", 1, "--model", encoders("bert", layers=1), "--train-rows", 40,
+    ]  # fmt: skip
+    kept = []
+    for name, who in {"file": answers, "run": teacher}.items():
+        code, _, err = calmix("distill", *arguments, "--teacher", who, "--output", tmp_path / name)
+        assert code == 0, err
+        kept.append(np.load(tmp_path / name / "teaching" / "teacher-1.npy"))
+    margins = [logits[:, 1] - logits[:, 0] for logits in kept]
+    assert margins[0].shape == (40,)
+    assert margins[0] == pytest.approx(margins[1], abs=1e-4)
+    code, _, err = calmix(
+        "distill", *settings(reviews, tmp_path / "other"), "--teacher", answers, "--model", encoders("bert")
+    )
+    assert code == 2
+    assert "96 of 96 training rows are not in this file, for example 'train-1'" in err
+    assert not (tmp_path / "other").exists()

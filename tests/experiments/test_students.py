@@ -138,7 +138,10 @@ def test_a_teacher_is_trained_once_and_its_answers_outlive_its_weights(tiny, tmp
     assert not teacher.model.exists()
     assert teacher.metrics_file.stat().st_mtime_ns == before
     # Rows that it was never asked about: it is made anew, and is what it was.
-    store.run_for(tiny("x", epochs=1, teacher="plain", unlabelled=tiny("x").test[0]))
+    wider = tiny("x", epochs=1, teacher="plain", unlabelled=tiny("x").test[0])
+    student = store.run_for(wider)
+    elsewhere = RunStore(tmp_path / "others").run_for(wider)
+    assert student.metrics()["splits"] == elsewhere.metrics()["splits"], "to the bit, whoever was made when"
     again = load_file(teacher.model / "model.safetensors")
     assert all(np.array_equal(weights[name], again[name]) for name in weights)
     assert len(list(teacher.teaching.glob("*.npy"))) == 2

@@ -69,6 +69,11 @@ class CheckpointTeacher(Teacher):
     def kept_in(self) -> Path | None:
         return None if self.stage is None else self.stage.teaching
 
+    def get_ready(self) -> None:
+        """Has its weights back; to be called before `answers`, while no other training is under way."""
+        if self.restore is not None and not self.directory.is_dir():
+            self.restore()
+
     def check(self, rows: Rows) -> None:
         if (self.label_names is None) != (rows.task == "choice"):
             wanted = "multiple choice" if rows.task == "choice" else "classification"
@@ -78,8 +83,6 @@ class CheckpointTeacher(Teacher):
 
     def answers(self, rows: Rows, *, device: str = "auto", threads: int | None = None) -> NDArray[np.float32]:
         self.check(rows)
-        if not self.directory.is_dir() and self.restore is not None:
-            self.restore()
         # Whatever is drawn while a network is loaded must not change what the student draws.
         with torch.random.fork_rng():
             logits = predict_with_checkpoint(self.directory, rows, device=device, threads=threads)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from calmix.mixing.method import method_classes
 from calmix.run import Run, locked
 from calmix.training.configuration import TrainConfig
 from calmix.training.teacher_logits import TeacherLogits, cached_answers
-from calmix.training.teachers import Teacher, open_teacher
+from calmix.training.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.user_error import UserError
 
 KEY_LENGTH = 20
@@ -111,8 +113,11 @@ class Teaching:
                 file=config.unlabelled,
                 remedy="give them ids of their own",
             )
-        for teacher in teachers:
+        for number, teacher in enumerate(teachers, start=1):
             teacher.check(rows)
+            is_known = teaching.place(number, Run(Path(config.output))).is_file()
+            if isinstance(teacher, CheckpointTeacher) and not is_known:
+                teacher.get_ready()
         return teaching
 
     @property
@@ -124,20 +129,25 @@ class Teaching:
         table = pa.concat_tables([inputs.table, self.unlabelled.table]).combine_chunks()
         return dataclasses.replace(inputs, table=table)
 
+    def place(self, number: int, run: Run) -> Path:
+        """Where the answers of a teacher are kept: with it, if it is a first stage of many, else with the
+        run."""
+        kept_in = self.teachers[number - 1].kept_in
+        if kept_in is None:
+            return run.teaching / f"teacher-{number}.json"
+        return kept_in / f"{self.rows.fingerprint()[:KEY_LENGTH]}.json"
+
     def logits(self, run: Run) -> TeacherLogits:
-        """What the teachers say; kept with a teacher that was trained as a first stage, else with the run."""
+        """What the teachers say about all rows, found or computed."""
         rows = self.rows
-        key = rows.fingerprint()[:KEY_LENGTH]
         settings: dict[str, Any] = {"device": self.config.device, "threads": self.config.threads}
         members = []
         for number, teacher in enumerate(self.teachers, start=1):
-            if teacher.kept_in is None:
-                place = run.teaching / f"teacher-{number}"
-                members.append(cached_answers(teacher, rows, place, **settings))
-                continue
+            place = self.place(number, run)
             # Students of a comparison may ask at once: one has the answers computed, the others find them.
-            with locked(teacher.kept_in / f"{key}.lock"):
-                members.append(cached_answers(teacher, rows, teacher.kept_in / key, **settings))
+            shared = teacher.kept_in is not None
+            with locked(place.with_suffix(".lock")) if shared else nullcontext():
+                members.append(cached_answers(teacher, rows, place, **settings))
         keeps = self.config.teacher_temperature
         return TeacherLogits.of_arrays(members, [1.0 if keeps else one.temperature for one in self.teachers])
 
