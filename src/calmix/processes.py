@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 
 def is_first_process() -> bool:
@@ -13,3 +14,10 @@ def is_first_process() -> bool:
 def is_alone() -> bool:
     """Whether the run has one process."""
     return int(os.environ.get("WORLD_SIZE", "1")) == 1
+
+
+def leave_group() -> None:
+    """Leave the group of processes that torch has made: its threads abort a process that just ends."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

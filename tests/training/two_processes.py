@@ -14,6 +14,7 @@ from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.models.loading import load_classifier, load_tokenizer
+from calmix.processes import leave_group
 from calmix.training.arguments import MixupArguments
 from calmix.training.progress import hush, quiet
 from calmix.training.trainer import MixupTrainer
@@ -70,6 +71,7 @@ def main() -> None:
         save_file(state, Path(output) / "weights.safetensors")
         np.savez(Path(output) / "dynamics.npz", **recorder.state())
         (Path(output) / "losses.json").write_text(json.dumps(journal.state()["sums"]))
+    leave_group()
 
 
 if __name__ == "__main__":

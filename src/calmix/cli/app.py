@@ -9,6 +9,7 @@ import typer
 
 from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, train
 from calmix.cli import map as data_map
+from calmix.processes import leave_group
 from calmix.user_error import UserError
 
 app = typer.Typer(
@@ -59,6 +60,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = _complain(" ".join(said.split()))
     except (typer.Abort, KeyboardInterrupt):
         code = 130
+    finally:
+        leave_group()
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -81,6 +81,7 @@ def distill(
     choices_column: options.ChoicesColumn = None,
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
+    image_column: options.ImageColumn = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +90,7 @@ def distill(
             rich_help_panel=TRAINING,
         ),
     ] = None,
+    model_option: options.ModelOption = None,
     method: Annotated[
         str, typer.Option(help="Of the student; see 'calmix methods'.", rich_help_panel=TRAINING)
     ] = "plain",
@@ -98,6 +100,9 @@ def distill(
     epochs: options.Epochs = 3,
     batch_size: options.BatchSize = 16,
     learning_rate: options.LearningRate = 2e-5,
+    optimizer: options.Optimizer = None,
+    schedule: options.Schedule = None,
+    augment: options.Augment = None,
     max_length: options.MaxLength = 256,
     train_rows: options.TrainRows = None,
     train_region: options.TrainRegion = "all",

@@ -7,6 +7,7 @@ its logits and probabilities mean nothing to a model of the task.
 
     DIRECTORY/<fingerprint>/aum.parquet    a finished pass: row_id, label, assigned, threshold, aum
                             checkpoints/   only while it is under way
+              <fingerprint>.lock           held while somebody works on it
 
 A pass is found again by its fingerprint, a hash of all that goes into it (tokens, labels, first weights and
 settings), so the same question is never trained twice; a pass that was cut off goes on from its newest whole
