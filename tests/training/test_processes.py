@@ -34,12 +34,39 @@ def run(launch, arguments):
     return done
 
 
-def train(encoder, output, *, processes, rows=48, method="plain", settings=None, **options):
-    output.mkdir()
-    launch, accumulation = (TORCHRUN, 1) if processes == 2 else ([sys.executable], 2)
-    texts = [json.dumps(table) for table in (options, settings or {})]
-    run(launch, [SCRIPT, encoder, output, rows, accumulation, method, *texts])
-    return output
+MIXED = [
+    ("plain", {}),
+    ("cls-mixup", {"alpha": 1.0}),
+    ("input-mixup", {"alpha": 1.0}),
+    ("manifold-mixup", {"alpha": 1.0, "layers": [1, 2]}),
+    ("aum-saliency", {}),
+    ("aum-saliency", {"scope": "global", "metric": "l2_raw"}),
+    ("tdmixup", {"aum_filter": False}),
+    ("informed-mixup", {}),
+    ("on-off-manifold", {}),
+    ("rankmixup", {}),
+    ("kernel-warping", {}),
+]
+# Steps in proportion to the gradient: a row too many, or another partner, would show at once.
+PADDED = [
+    ("plain", {}),
+    ("cls-mixup", {"alpha": 1.0, "ratio_scope": "sample"}),
+    ("input-mixup", {"alpha": 1.0}),
+    ("regmixup", {"at": "embeddings"}),
+]
+SGD = {"optim": "sgd", "learning_rate": 0.1}
+
+
+@pytest.fixture(scope="module")
+def trained(encoders, tmp_path_factory):
+    """All cases, trained by two processes and by one: (directory of the two, directory of the one)."""
+    encoder = encoders("bert", dropout=0.0)
+    cases = [(f"mixed-{i}", *case, 48, {}) for i, case in enumerate(MIXED)]
+    cases += [(f"padded-{i}", *case, 50, SGD) for i, case in enumerate(PADDED)]
+    outputs = tmp_path_factory.mktemp("two"), tmp_path_factory.mktemp("one")
+    for output, launch, accumulation in zip(outputs, (TORCHRUN, [sys.executable]), (1, 2), strict=True):
+        run(launch, [SCRIPT, encoder, output, accumulation, json.dumps(cases)])
+    return outputs
 
 
 def assert_same_bits(first, second):
@@ -53,55 +80,16 @@ def assert_same_bits(first, second):
         )
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("plain", {}),
-        ("cls-mixup", {"alpha": 1.0}),
-        ("input-mixup", {"alpha": 1.0}),
-        ("manifold-mixup", {"alpha": 1.0, "layers": [1, 2]}),
-        ("aum-saliency", {"scope": "global", "metric": "l2_raw"}),
-        ("tdmixup", {"aum_filter": False}),
-        ("on-off-manifold", {}),
-    ],
-    ids=[
-        "plain",
-        "head",
-        "embeddings",
-        "layer",
-        "bank",
-        "groups",
-        "gradients in the inputs",
-    ],
-)
-def test_two_processes_equal_two_accumulation_steps_bit_for_bit(encoders, tmp_path, method, options):
-    encoder = encoders("bert", dropout=0.0)
-    together = train(encoder, tmp_path / "two", processes=2, method=method, **options)
-    alone = train(encoder, tmp_path / "one", processes=1, method=method, **options)
-    assert_same_bits(together, alone)
+@pytest.mark.parametrize("case", range(len(MIXED)), ids=[name for name, _ in MIXED])
+def test_two_processes_equal_two_accumulation_steps_bit_for_bit(trained, case):
+    assert_same_bits(*(output / f"mixed-{case}" for output in trained))
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("plain", {}),
-        ("cls-mixup", {"alpha": 1.0, "ratio_scope": "sample"}),
-        ("input-mixup", {"alpha": 1.0}),
-        ("regmixup", {"at": "embeddings"}),
-    ],
-    ids=["plain", "head", "embeddings", "rows and mixed rows"],
-)
-def test_no_repeated_tail_row_is_trained_on_mixed_or_recorded(encoders, tmp_path, method, options):
+@pytest.mark.parametrize("case", range(len(PADDED)), ids=[name for name, _ in PADDED])
+def test_no_repeated_tail_row_is_trained_on_mixed_or_recorded(trained, case):
     """50 rows on two processes: the last batches are filled up with repeated rows of weight 0."""
-    encoder = encoders("bert", dropout=0.0)
-    # Steps in proportion to the gradient: a row too many, or another partner, would show at once.
-    together, alone = (
-        train(
-            encoder, tmp_path / str(processes), processes=processes, rows=50, method=method,
-            settings={"optim": "sgd", "learning_rate": 0.1}, **options,
-        )
-        for processes in (2, 1)
-    )  # fmt: skip
+    method = PADDED[case][0]
+    together, alone = (output / f"padded-{case}" for output in trained)
     losses = [json.loads((run / "losses.json").read_text()) for run in (together, alone)]
     for epoch in ("0", "1"):
         assert losses[0][epoch]["rows"] == losses[1][epoch]["rows"] == 50

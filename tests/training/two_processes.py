@@ -1,4 +1,4 @@
-"""Started by the tests, alone or under torchrun: a short training whose weights and dynamics are saved."""
+"""Started by the tests, alone or under torchrun: short trainings whose weights and dynamics are saved."""
 
 import json
 import os
@@ -28,10 +28,18 @@ def random_map(rows: Rows) -> DataMap:
 
 
 def main() -> None:
-    encoder, output, rows, accumulation, method, options, settings = sys.argv[1:8]
+    """Each case is (name, method, options, rows, settings); its results go to OUTPUT/name."""
+    encoder, output, accumulation, cases = sys.argv[1:5]
+    for name, method, options, rows, settings in json.loads(cases):
+        train(encoder, Path(output) / name, int(accumulation), method, options, rows, settings)
+    leave_group()
+
+
+def train(encoder, output, accumulation, method, options, rows, settings) -> None:
+    output.mkdir(parents=True, exist_ok=True)
     hush()
     torch.set_num_threads(1)
-    texts, names = sentences(int(rows), seed=3)
+    texts, names = sentences(rows, seed=3)
     data = Rows.from_columns(
         [f"row-{i}" for i in range(len(texts))],
         texts,
@@ -43,19 +51,19 @@ def main() -> None:
     trainer = MixupTrainer(
         model=model,
         args=MixupArguments(
-            output_dir=output,
+            output_dir=str(output),
             method=method,
-            method_options=json.loads(options),
+            method_options=options,
             num_train_epochs=2,
             per_device_train_batch_size=8,
-            gradient_accumulation_steps=int(accumulation),
+            gradient_accumulation_steps=accumulation,
             save_strategy="no",
             logging_strategy="no",
             disable_tqdm=True,
             use_cpu=True,
             dataloader_pin_memory=False,
             ddp_backend="gloo" if "WORLD_SIZE" in os.environ else None,
-            **{"learning_rate": 1e-3, **json.loads(settings)},
+            **{"learning_rate": 1e-3, **settings},
         ),
         train_dataset=encode_rows(data, tokenizer, max_length=64),
         data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
@@ -68,10 +76,9 @@ def main() -> None:
     journal = trainer.merged_journal()
     if trainer.is_world_process_zero():
         state = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-        save_file(state, Path(output) / "weights.safetensors")
-        np.savez(Path(output) / "dynamics.npz", **recorder.state())
-        (Path(output) / "losses.json").write_text(json.dumps(journal.state()["sums"]))
-    leave_group()
+        save_file(state, output / "weights.safetensors")
+        np.savez(output / "dynamics.npz", **recorder.state())
+        (output / "losses.json").write_text(json.dumps(journal.state()["sums"]))
 
 
 if __name__ == "__main__":
