@@ -137,14 +137,16 @@ def test_what_a_map_cannot_serve_is_refused_before_anything_is_trained(
     assert not cache.exists()
 
 
-def test_a_comparison_trains_the_plain_run_once(calmix, reviews, encoders, tmp_path):
+def test_a_comparison_trains_the_plain_runs_once_and_first(calmix, reviews, encoders, tmp_path):
     call = arguments(reviews, encoders("bert", layers=1), tmp_path / "out")[1:]
-    code, out, err = calmix(
-        "compare", *call, "--methods", "informed-mixup,aum-saliency", "--seeds", 0, "--json"
-    )
+    methods = ("--methods", "informed-mixup,aum-saliency")
+    code, out, err = calmix("compare", *call, *methods, "--seeds", "0,1", "--json")
     assert code == 0, err
     assert [arm["method"] for arm in json.loads(out)["arms"]] == ["plain", "informed-mixup", "aum-saliency"]
-    assert len(runs_in(tmp_path / "out" / "runs")) == 3
+    assert len(runs_in(tmp_path / "out" / "runs")) == 6
+    cells = read_json(tmp_path / "out" / "cells.json")["cells"]
+    assert [cell["arm"] for cell in cells] == ["plain"] * 2 + ["informed-mixup", "aum-saliency"] * 2
+    assert [cell["seed"] for cell in cells] == [0, 1, 0, 0, 1, 1]
 
 
 def test_killed_in_any_stage_and_resumed_gives_the_same_bits(reviews, encoders, tmp_path):

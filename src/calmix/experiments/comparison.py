@@ -106,12 +106,17 @@ class Plan:
 
 def compare(config: CompareConfig) -> Results:
     """Make all runs of a comparison that are not there yet, and gather the results of all."""
+    from calmix.mixing.method import get_method
+
     check_directory(config.directory)
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))
     store = RunStore(config.directory / "runs")
     # Seed by seed, so that a comparison that was stopped early has something to compare.
     configs = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
+    if any(get_method(made.method, **made.options_of_method()).needs_map for _, _, made in configs):
+        # First stages first: otherwise workers would wait for the plain run that others are at.
+        configs.sort(key=lambda planned: not planned[0].is_plain)
     cells = [Cell(arm, seed, store.fingerprints.of(made)) for arm, seed, made in configs]
     plan = Plan(config.as_dict(), arms, cells)
     with working_in(config.directory):
