@@ -70,10 +70,14 @@ class TestPlan:
             assert np.bincount(labels[run.threshold]).tolist() == [16, 2]
         assert plan.findings == ("class 'yes' has 5 rows: 2 threshold samples instead of 16",)
 
-    def test_a_missing_class_is_reported(self):
-        plan = plan_threshold_samples(np.zeros(30, dtype=int), 2, seed=0)
-        assert plan.findings == ("class 1 has 0 rows: 0 threshold samples instead of 5",)
-        assert plan.runs[0].threshold.sum() == 5
+    def test_classes_that_the_rows_lack_take_no_share(self):
+        """Easy rows of two classes out of seven: c = 2, not 7, or there would be a tenth of the samples."""
+        labels = np.repeat([3, 6], [300, 300])
+        plan = plan_threshold_samples(labels, 7, seed=0)
+        assert np.bincount(labels[plan.runs[0].threshold], minlength=7).tolist() == [0, 0, 0, 100, 0, 0, 100]
+        assert (plan.runs[0].labels[plan.runs[0].threshold] == 7).all()
+        assert plan.runs[0].num_classes == 8
+        assert plan.findings == ()
 
     def test_the_seed_decides(self):
         labels = np.arange(300) % 3

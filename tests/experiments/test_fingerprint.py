@@ -93,6 +93,15 @@ def test_the_numerics_version_matters(tiny, tmp_path, of, monkeypatch):
     assert of(tiny(tmp_path)) != before
 
 
+def test_the_numerics_of_a_method_matter_to_its_runs_alone(tiny, tmp_path, of, monkeypatch):
+    configs = [tiny(tmp_path, method=method) for method in ("cls-mixup", "input-mixup")]
+    before = [of(config) for config in configs]
+    monkeypatch.setattr("calmix.mixing.methods.cls_mixup.ClsMixup.numerics", 2)
+    after = [of(config) for config in configs]
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
 def test_the_seed_of_a_validation_part_that_is_split_off_is_read_anew(tiny, tmp_path):
     config = tiny(tmp_path, validation=None)
     fingerprints = Fingerprints()

@@ -65,6 +65,21 @@ def test_guided_methods_that_follow_each_other_share_one_plain_run(
     assert metrics[0] == metrics[1]
 
 
+def test_a_threshold_pass_that_is_found_gives_the_weights_of_one_that_is_trained(
+    calmix, reviews, encoders, cache, tmp_path
+):
+    for name in ("trained", "found"):
+        code, _, err = calmix(
+            *arguments(reviews, encoders("bert", layers=1), tmp_path / name, method="tdmixup")
+        )
+        assert code == 0, err
+    trained, found = (Run.open(tmp_path / name) for name in ("trained", "found"))
+    passes = [run.guidance()["label_filters"][0]["passes"][0] for run in (trained, found)]
+    assert [one["was_trained"] for one in passes] == [True, False]
+    weights = [load_file(run.model / "model.safetensors") for run in (trained, found)]
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
 def test_the_groups_of_a_run_are_those_of_its_data_map(calmix, reviews, encoders, cache, tmp_path):
     code, _, err = calmix(*arguments(reviews, encoders("bert", layers=1), tmp_path / "run", method="tdmixup",
                                      **{"method-option": "aum_filter=false"}))  # fmt: skip

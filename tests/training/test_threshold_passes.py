@@ -197,6 +197,24 @@ def test_the_run_own_evaluation_and_method_play_no_part(config, tmp_path):
 
 def test_too_few_rows_for_threshold_samples_flag_nothing_and_say_so(config, tmp_path):
     search = find_label_noise(config, make_rows(5), tmp_path, runs=1)
-    assert search.findings == ("run 1: 0 threshold samples are too few for k = 0.99",)
+    assert search.findings == ("5 rows are too few for a test of their labels at 0.99",)
     assert not search.verdict.flagged.any()
-    assert search.as_dict()["passes"][0]["cutoff"] is None
+    assert search.verdict.unscored.all()
+    assert search.as_dict()["passes"] == []
+    assert not list(tmp_path.iterdir()), "nothing was trained for nothing"
+
+
+def test_random_numbers_go_on_as_if_there_had_been_no_pass(config, tmp_path):
+    """Otherwise a run that asks for a pass would end in other weights when the pass is found."""
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    for _ in ("trained", "found"):
+        torch.manual_seed(3)
+        find_label_noise(config, make_rows(), tmp_path, runs=1)
+        assert torch.equal(torch.rand(4), expected)
+
+
+def test_a_number_that_yaml_took_for_text_is_a_number(config, tmp_path):
+    text, number = (replace(config, trainer={"weight_decay": value}) for value in ("1e-2", 0.01))
+    found = [find_label_noise(one, make_rows(), tmp_path / "passes", runs=1) for one in (text, number)]
+    assert np.array_equal(found[0].passes[0].aum, found[1].passes[0].aum)

@@ -81,11 +81,15 @@ def grouped_epoch_batches(
     for number, (rows, count) in enumerate(zip(groups.positions, counts[groups.cover], strict=True)):
         if count == 0:
             continue
-        order = rows[_shuffled(len(rows), count, generator)]
+        rounds = [rows[one] for one in _rounds(len(rows), count, generator)]
         if lengths is not None:
             # Windows of the same share of the epoch in every group: their rows meet in the same batches.
+            # None crosses a round: sorted by length, a row and its copy would be neighbours.
             window = max(-(-count * BUCKET_BATCHES * batch_size // total), 1)
-            order = np.concatenate([_longest_first(part, lengths) for part in _windows(order, window)])
+            rounds = [_longest_first(part, lengths) for one in rounds for part in _windows(one, window)]
+        order = np.concatenate(rounds)
+        if number and rows is groups.positions[0]:
+            order = _apart(order, orders[0])
         orders.append(order)
         places.append((np.arange(count) + 0.5) / count)
         numbers.append(np.full(count, number))
@@ -102,14 +106,27 @@ def grouped_epoch_batches(
     return [batches[i] for i in generator.permutation(whole)] + batches[whole:]
 
 
-def _shuffled(rows: int, count: int, generator: np.random.Generator) -> Positions:
-    """`count` of the numbers below `rows`: none comes a second time before all have come once.
+def _rounds(rows: int, count: int, generator: np.random.Generator) -> list[Positions]:
+    """`count` of the numbers below `rows`, in rounds: none comes a second time before all have come once.
 
-    >>> sorted(_shuffled(2, 4, np.random.default_rng(0)).tolist())
-    [0, 0, 1, 1]
+    >>> [sorted(one.tolist()) for one in _rounds(2, 4, np.random.default_rng(0))]
+    [[0, 1], [0, 1]]
     """
-    rounds = [generator.permutation(rows) for _ in range(-(-count // rows))]
-    return np.concatenate(rounds)[:count]
+    starts = range(0, count, rows)
+    return [generator.permutation(rows)[: count - start] for start in starts]
+
+
+def _apart(order: Positions, beside: Positions) -> Positions:
+    """Neighbours swapped where a row would meet itself, as rows in order of length often would.
+
+    >>> _apart(np.array([4, 5, 6]), np.array([6, 5, 4])).tolist()
+    [4, 6, 5]
+    """
+    order = order.copy()
+    for place in np.flatnonzero(order == beside):
+        swapped = [place, (place + 1) % len(order)]
+        order[swapped] = order[swapped[::-1]]
+    return order
 
 
 def _windows(order: Positions, size: int) -> list[Positions]:

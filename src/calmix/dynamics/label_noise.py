@@ -73,10 +73,11 @@ def plan_threshold_samples(
     """Draw the threshold samples of each run.
 
     Of N rows in c classes, ⌊N/(c+1)⌋ in total become threshold samples, ⌊⌊N/(c+1)⌋/c⌋ of each class, so that
-    the fake class is about as large as a real one. They are labelled c, a class that does not exist (the head
-    has c+1 outputs in these passes, and its logits mean nothing to a c-class model). In multiple choice
-    there is no such answer: they are labelled with a random wrong choice. A class that has fewer than twice
-    its share gives half its rows, and a finding says so.
+    the fake class is about as large as a real one; c counts the classes that these rows have. They are
+    labelled `num_classes`, a class that does not exist (the head has one output more in these passes, and its
+    logits mean nothing to the task). In multiple choice there is no such answer: they are labelled with a
+    random wrong choice. A class that has fewer than twice its share gives half its rows, and a finding says
+    so.
 
     >>> plan = plan_threshold_samples([0] * 6 + [1] * 6, num_classes=2, seed=0)
     >>> int(plan.runs[0].threshold.sum()), plan.runs[0].num_classes  # 12 // 3 = 4 in total, 2 of each class
@@ -91,13 +92,15 @@ def plan_threshold_samples(
     if y.ndim != 1 or num_classes < 2 or (len(y) and (y.min() < 0 or y.max() >= num_classes)):
         raise ValueError(f"labels must be a flat array of integers in 0..{num_classes - 1}")
     generator = np.random.default_rng([seed, len(y), num_classes])
-    share = len(y) // (num_classes + 1) // num_classes
+    # A part of the data, such as its easy rows, may lack whole classes: they have no share to give.
+    present = max(len(np.unique(y)), 1)
+    share = len(y) // (present + 1) // present
     findings = []
     drawn: list[list[npt.NDArray[np.int64]]] = [[] for _ in range(runs)]
     for one in range(num_classes):
         rows = generator.permutation(np.flatnonzero(y == one))
         quota = min(share, len(rows) // 2)
-        if quota < share:
+        if len(rows) and quota < share:
             name = class_names[one] if class_names else one
             findings.append(
                 f"class {name!r} has {len(rows)} rows: {quota} threshold samples instead of {share}"
@@ -184,3 +187,13 @@ def threshold_filter(
     return NoiseVerdict(
         kept, flagged, unjudged, tuple(cutoffs), level / times, total / times, tuple(findings)
     )
+
+
+def nothing_judged(rows: int) -> NoiseVerdict:
+    """What is said where there were too few rows for a pass.
+
+    >>> nothing_judged(2).unscored.tolist()
+    [True, True]
+    """
+    none, unknown = np.zeros(rows, dtype=np.bool_), np.full(rows, np.nan)
+    return NoiseVerdict(none, none, ~none, (), unknown, unknown, ())

@@ -18,7 +18,7 @@ from calmix.data.splits import read_splits
 from calmix.training.configuration import DISTILLATION, TrainConfig
 
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
-# count, and a comparison makes them anew.
+# count, and a comparison makes them anew. `Method.numerics` is the same for the runs of one method.
 NUMERICS_VERSION = 1
 
 # Cannot change a prediction.
@@ -56,11 +56,14 @@ class Fingerprints:
         }
         if config.model_options:
             settings["model_options"] = contents_of(config.model_options)
+        method = get_method(config.method, **config.options_of_method())
+        if method.numerics > 1:
+            settings["method_numerics"] = method.numerics
         return {
             "numerics": NUMERICS_VERSION,
             "data": self.data_of(config),
             "model": self.model(config.model),
-            "options": get_method(config.method, **config.options_of_method()).options(),
+            "options": method.options(),
             **settings,
             **({"distillation": self.distillation_of(config)} if config.teacher else {}),
         }

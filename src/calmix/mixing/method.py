@@ -43,6 +43,8 @@ class Method(ABC):
     seam: ClassVar[str] = "–"
     needs: ClassVar[str] = "–"
     """What must be known about the rows before training, for example a data map."""
+    numerics: ClassVar[int] = 1
+    """Raised by one when a change to the method alters what a run of equal options gives."""
 
     label_smoothing: float = 0.0
     """ε: the true class keeps 1 − ε, every other class gets ε/(C − 1)."""

@@ -54,12 +54,20 @@ def stages_line(guidance: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 
 
 def filter_line(verdict: Mapping[str, Any]) -> str:
-    return (
+    """
+    >>> filter_line({"rows": 5, "passes": [], "findings": ["5 rows are too few"]})
+    'Labels were not put to the test: 5 rows are too few. All 5 rows are kept.'
+    """
+    findings = "; ".join(verdict["findings"])
+    if not verdict["passes"]:
+        return f"Labels were not put to the test: {findings}. All {verdict['rows']:,} rows are kept."
+    line = (
         f"Labels were put to the test on {verdict['rows']:,} rows: {verdict['kept']:,} rank above "
         f"{100 * verdict['percentile']:g} % of the labels that are certainly wrong and are kept, "
         f"{verdict['flagged']:,} do not, {verdict['unscored']:,} were not judged "
         f"({'kept' if verdict['unscored_rule'] == 'keep' else 'left out'})."
     )
+    return f"{line} Note: {findings}." if findings else line
 
 
 def groups_table(groups: Sequence[Mapping[str, Any]], names: Sequence[str], caption: str) -> Table:

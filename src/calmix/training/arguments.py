@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -81,3 +82,16 @@ def has_accelerator() -> bool:
     if hasattr(torch, "accelerator"):
         return bool(torch.accelerator.is_available())
     return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+def as_numbers(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """YAML reads 1e-2 as text; a field that takes a number gets one.
+
+    >>> as_numbers({"weight_decay": "1e-2", "optim": "sgd"})
+    {'weight_decay': 0.01, 'optim': 'sgd'}
+    """
+    kinds = {field.name: str(field.type) for field in fields(MixupArguments)}
+    return {
+        name: float(value) if isinstance(value, str) and "float" in kinds.get(name, "") else value
+        for name, value in settings.items()
+    }

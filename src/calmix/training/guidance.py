@@ -97,7 +97,7 @@ class Guidance:
             percentile=rule.percentile,
         )
         kept = search.verdict.kept
-        if rule.unscored == "keep":
+        if rule.unscored == "keep" or not search.passes:
             kept = kept | search.verdict.unscored
         self.notes.setdefault("label_filters", []).append(
             {

@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import freeze_embeddings, load_network
 from calmix.run import Run, write_json, write_yaml
-from calmix.training.arguments import MixupArguments
+from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete, relocate_best
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.guidance import Guidance, needs_plain_run
@@ -197,7 +197,7 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         "schedule": config.schedule,
     }
     try:
-        arguments = MixupArguments(**{**settings, **_numbers(config.trainer)})
+        arguments = MixupArguments(**{**settings, **as_numbers(config.trainer)})
     except (TypeError, ValueError) as error:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
     view, _ = prepared.encoded["validation"].by_length()
@@ -238,12 +238,3 @@ def open_run(run: Run, config: TrainConfig, splits: Splits, *, resume: bool) -> 
             shutil.rmtree(left) if left.is_dir() else left.unlink()
     write_yaml(run.config_file, config.as_dict())
     write_json(file, fingerprints)
-
-
-def _numbers(settings: dict[str, Any]) -> dict[str, Any]:
-    """YAML reads 1e-2 as text; a field that takes a number gets one."""
-    kinds = {field.name: str(field.type) for field in fields(MixupArguments)}
-    return {
-        name: float(value) if isinstance(value, str) and "float" in kinds.get(name, "") else value
-        for name, value in settings.items()
-    }

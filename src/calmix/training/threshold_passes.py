@@ -19,6 +19,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +34,20 @@ from transformers import PreTrainedModel
 
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
-from calmix.dynamics.label_noise import NoiseVerdict, ThresholdRun, plan_threshold_samples, threshold_filter
+from calmix.dynamics.label_noise import (
+    NoiseVerdict,
+    ThresholdRun,
+    nothing_judged,
+    order_statistic,
+    plan_threshold_samples,
+    threshold_filter,
+)
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.processes import is_first_process
 from calmix.run import locked, replacing
-from calmix.training.arguments import MixupArguments
+from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete
 from calmix.training.configuration import TrainConfig
 from calmix.training.hardware import prepared_processor
@@ -63,7 +72,7 @@ class ThresholdPass:
 
 @dataclass(frozen=True, eq=False)
 class NoiseSearch:
-    """The passes, and what they say about the labels."""
+    """The passes, and what they say about the labels. Without a pass nothing was judged: too few rows."""
 
     passes: tuple[ThresholdPass, ...]
     verdict: NoiseVerdict
@@ -78,6 +87,7 @@ class NoiseSearch:
             "percentile": self.percentile,
             "flagged": int(self.verdict.flagged.sum()),
             "unscored": int(self.verdict.unscored.sum()),
+            "findings": list(self.findings),
             "passes": [
                 {
                     "fingerprint": one.fingerprint,
@@ -90,6 +100,16 @@ class NoiseSearch:
         }
 
 
+@contextmanager
+def untouched_generators() -> Iterator[None]:
+    """What is drawn inside leaves no trace: whoever asks for a pass goes on with the same random numbers
+    whether it was trained or found."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
+        yield
+
+
+@untouched_generators()
 def find_label_noise(
     config: TrainConfig, rows: Rows, directory: str | Path, *, runs: int = 2, percentile: float = 0.99
 ) -> NoiseSearch:
@@ -107,6 +127,9 @@ def find_label_noise(
         task=rows.task,
         class_names=rows.label_names,
     )
+    if not any(order_statistic(percentile, int(run.threshold.sum())) for run in plan.runs):
+        finding = f"{len(rows)} rows are too few for a test of their labels at {percentile:g}"
+        return NoiseSearch((), nothing_judged(len(rows)), percentile, (finding,))
     hush()
     passes = []
     encoded: Encoded | None = None
@@ -190,7 +213,7 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
         "load_best_model_at_end": False,
     }
     try:
-        return MixupArguments(**{**settings, **config.trainer, **own})
+        return MixupArguments(**{**settings, **as_numbers(config.trainer), **own})
     except (TypeError, ValueError) as error:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
 

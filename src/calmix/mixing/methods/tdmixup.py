@@ -38,6 +38,7 @@ class TDMixup(PairedGroups):
     pairs: ClassVar[str] = "easy × ambiguous"
     seam: ClassVar[str] = "head"
     needs: ClassVar[str] = "data map of a plain run; a threshold pass"
+    numerics: ClassVar[int] = 2
 
     preset: str = "paper"
     """Weights of the losses: "paper" 1/3 each; "authors" 0.5, 0.5 and 0.01 B/C."""
