@@ -210,6 +210,48 @@ def test_a_network_without_dropout_says_so_and_gives_the_other_scores(calmix, fo
     assert "has no dropout" in result["notes"][0]
 
 
+def test_a_comparison_shows_its_methods_side_by_side(calmix, folder, run, tmp_path):
+    shared = ["--train", folder / "train.npz", "--test", folder / "test.npz", "--model", "resnet-small",
+              "--model-option", "dropout=0.3", "--epochs", 1, "--batch-size", 60, "--threads", 1]  # fmt: skip
+    code, _, err = calmix(
+        "compare", *shared, "--methods", "plain,input-mixup", "--seeds", "0,1", "--keep-models", "all",
+        "--output", tmp_path / "comparison",
+    )  # fmt: skip
+    assert code == 0, err
+    question = ["--out", f"others={folder / 'other.npz'}", "--mc-dropout", 2]
+    code, out, err = calmix("ood", tmp_path / "comparison", *question, "--noise", "gaussian", "--json")
+    assert code == 0, err
+    assert "[4/4] input-mixup, seed 1" in err
+    result = json.loads(out)
+    assert [(one["arm"], one["seed"]) for one in result["runs"]] == [
+        ("plain", 0), ("plain", 1), ("input-mixup", 0), ("input-mixup", 1),
+    ]  # fmt: skip
+    # The numbers are those of the command on each run.
+    alone = []
+    for one in result["runs"][2:]:
+        code, out, err = calmix("ood", one["run"], *question, "--json")
+        assert code == 0, err
+        alone.append(
+            next(s for s in json.loads(out)["scores"] if (s["score"], s["stage"]) == ("energy", "calibrated"))
+        )
+    wanted = {"out": "others", "arm": "input-mixup", "score": "energy", "stage": "calibrated"}
+    (record,) = [one for one in result["summary"] if wanted.items() <= one.items()]
+    assert record["seeds"] == 2
+    assert record["auroc_mean"] == pytest.approx(np.mean([one["auroc"] for one in alone]))
+    assert record["fpr95_std"] == pytest.approx(np.std([one["fpr95"] for one in alone], ddof=1))
+    page = (tmp_path / "comparison" / "ood.html").read_text()
+    for said in ("Which method knows", "gaussian noise", "MC dropout", "input-mixup"):
+        assert said in page
+    code, out, err = calmix("ood", tmp_path / "comparison", *question)
+    assert code == 0, err
+    assert "mean ± standard deviation over 2 seeds" in " ".join(out.split())
+    for kept in (tmp_path / "comparison" / "runs").glob("*/model"):
+        kept.rename(kept.with_name("gone"))
+    code, _, err = calmix("ood", tmp_path / "comparison", *question)
+    assert code == 2
+    assert "no model of this comparison was kept" in err
+
+
 def test_histograms_count_every_row_once():
     logits = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     one = Scored("in", logits, None)

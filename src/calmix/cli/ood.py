@@ -14,12 +14,15 @@ from calmix.user_error import UserError
 if TYPE_CHECKING:
     from calmix.data.columns import ColumnNames
     from calmix.data.rows import Rows
+    from calmix.report.tables import Table
 
 REPORT = "ood.html"
 
 
 def ood(
-    run: Annotated[Path, typer.Argument(help="A finished run.")],
+    run: Annotated[
+        Path, typer.Argument(help="A finished run, or a comparison: its methods side by side, over seeds.")
+    ],
     in_source: Annotated[
         str | None, typer.Option("--in", help="Data like the training data. Default: the run's first test.")
     ] = None,
@@ -32,7 +35,7 @@ def ood(
     ] = None,
     mc_dropout: Annotated[int, typer.Option(help="Passes with dropout on for its scores; 0 for none.")] = 10,
     seed: Annotated[int, typer.Option(help="For noise, dropout and intervals.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="The report. Default: RUN/ood.html.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The report. Default: ood.html in RUN.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
@@ -46,13 +49,13 @@ def ood(
 
     Example: calmix ood run --in test.npz --out letters=notmnist.npz --noise gaussian
     """
-    opened = Run.open(run)
     if mc_dropout < 0:
         raise UserError(f"--mc-dropout is {mc_dropout}", remedy="give a whole number of at least 0")
-    if not opened.model.is_dir():
-        raise UserError(
-            "the model of this run was dropped", file=opened.path, remedy="keep it: --keep-models all"
-        )
+
+    from calmix.experiments.detection import detect_all, is_comparison, kept_runs
+
+    members = kept_runs(run) if is_comparison(run) else None
+    opened = members[0][1] if members else _open(run)
 
     from calmix.data.columns import ColumnNames
     from calmix.data.splits import name_outside
@@ -66,25 +69,39 @@ def ood(
     in_name, inside = _inside(opened, in_source, columns)
     outside = {name: _read(opened, source, name, columns) for name, source in sources.items()}
 
-    from calmix.report.ood_report import write_ood_report
+    from calmix.report import ood_comparison, ood_report
     from calmix.training.out_of_distribution import detect
 
-    result = detect(
-        opened,
-        inside,
-        outside,
-        in_name=in_name,
-        noise=noise,
-        passes=mc_dropout,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-    )
-    page = write_ood_report(result, output or opened.path / REPORT)
+    settings: dict[str, Any] = {
+        "in_name": in_name,
+        "noise": noise,
+        "passes": mc_dropout,
+        "seed": seed,
+        "batch_size": batch_size,
+        "device": device,
+    }
+    page = output or run / REPORT
+    if members:
+        result = detect_all(run, members, inside, outside, **settings)
+        table = ood_comparison.headline_table(result)
+        ood_comparison.write_ood_comparison(result, page)
+    else:
+        result = detect(opened, inside, outside, **settings)
+        table = ood_report.headline_table(result)
+        ood_report.write_ood_report(result, page)
     if as_json:
         print_json({**result, "report": str(page)})
     else:
-        _print(result, page)
+        _print(table, result["notes"], page)
+
+
+def _open(run: Path) -> Run:
+    opened = Run.open(run)
+    if not opened.model.is_dir():
+        raise UserError(
+            "the model of this run was dropped", file=opened.path, remedy="keep it: --keep-models all"
+        )
+    return opened
 
 
 def _inside(run: Run, source: str | None, columns: ColumnNames) -> tuple[str, Rows]:
@@ -110,13 +127,11 @@ def _read(run: Run, source: str, name: str, columns: ColumnNames) -> Rows:
     return read_rows(source, "test", columns, names, labelled=False, task=metrics["task"], name=name)
 
 
-def _print(result: dict[str, Any], page: Path) -> None:
+def _print(table: Table, notes: list[str], page: Path) -> None:
     from rich.console import Console
 
-    from calmix.report.ood_report import headline_table
-
     console = Console()
-    console.print(headline_table(result).to_rich())
-    for note in result["notes"]:
+    console.print(table.to_rich())
+    for note in notes:
         console.print(f"note: {note}", highlight=False, markup=False)
     console.print(f"report: {page}", soft_wrap=True, highlight=False, markup=False)

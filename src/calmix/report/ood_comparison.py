@@ -1,0 +1,232 @@
+"""`ood.html` of a comparison: which method knows best what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.report.ood_report import METRIC_TITLES, READING, SCORE_TITLES, STAGE_TITLES
+from calmix.report.page import (
+    BLUE,
+    GREEN,
+    RED,
+    Beside,
+    Chart,
+    Details,
+    Fact,
+    Facts,
+    Page,
+    Prose,
+    Section,
+    literal,
+    new_figure,
+    write_page,
+)
+from calmix.report.tables import Column, Table
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+# The ways of looking at one model that papers compare: title, score, stage.
+WAYS = (
+    ("as trained", "msp", "uncalibrated"),
+    ("+ temperature", "msp", "calibrated"),
+    ("MC dropout", "mc_msp", "uncalibrated"),
+)
+COLOURS = (RED, BLUE, GREEN)
+Record = Mapping[str, Any]
+
+
+def write_ood_comparison(result: Mapping[str, Any], path: Path) -> Path:
+    return write_page(comparison_page(result), path)
+
+
+def headline_table(result: Mapping[str, Any]) -> Table:
+    """AUROC by confidence: one row for every out-set and arm, one column for every way of looking."""
+    ways = ways_of(result)
+    rows = tuple(
+        (out, arm, *(percent(by_way.get(way), "auroc") for way in ways))
+        for (out, arm), by_way in confidence_records(result).items()
+    )
+    return Table(
+        caption=f"AUROC % of telling {result['in']} from other data by confidence, {seeds_of(result)}",
+        columns=(
+            Column("Other data", numeric=False),
+            Column("Method", numeric=False),
+            *(Column(title) for title in ways),
+        ),
+        rows=rows,
+        grouped=True,
+    )
+
+
+def ways_of(result: Mapping[str, Any]) -> list[str]:
+    """Those that some run has: a network without dropout has no MC dropout."""
+    there = {(record["score"], record["stage"]) for record in result["summary"]}
+    return [title for title, score, stage in WAYS if (score, stage) in there]
+
+
+def confidence_records(result: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Record]]:
+    titles = {(score, stage): title for title, score, stage in WAYS}
+    found: dict[tuple[str, str], dict[str, Record]] = {}
+    for record in result["summary"]:
+        title = titles.get((record["score"], record["stage"]))
+        if title is not None:
+            found.setdefault((record["out"], record["arm"]), {})[title] = record
+    return found
+
+
+def percent(record: Record | None, metric: str) -> str:
+    """
+    >>> percent({"auroc_mean": 0.9123, "auroc_std": 0.0101}, "auroc"), percent(None, "auroc")
+    ('91.2 ± 1.0', '–')
+    """
+    if record is None:
+        return "–"
+    mean, deviation = record[f"{metric}_mean"], record[f"{metric}_std"]
+    return f"{100 * mean:.1f}" + (f" ± {100 * deviation:.1f}" if deviation is not None else "")
+
+
+def seeds_of(result: Mapping[str, Any]) -> str:
+    """
+    >>> seeds_of({"summary": [{"seeds": 3}, {"seeds": 3}]})
+    'mean ± standard deviation over 3 seeds'
+    """
+    counts = sorted({record["seeds"] for record in result["summary"]})
+    if counts == [1]:
+        return "of one seed"
+    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"mean ± standard deviation over {number} seeds"
+
+
+def full_table(result: Mapping[str, Any]) -> Table:
+    return Table(
+        caption=f"Every score and metric, {seeds_of(result)}",
+        columns=(
+            *(Column(title, numeric=False) for title in ("Other data", "Method", "Score", "Stage")),
+            *(Column(title, meaning) for title, meaning in METRIC_TITLES.values()),
+        ),
+        rows=tuple(
+            (
+                record["out"],
+                record["arm"],
+                SCORE_TITLES[record["score"]],
+                STAGE_TITLES[record["stage"]].lower(),
+                *(percent(record, metric) for metric in METRIC_TITLES),
+            )
+            for record in result["summary"]
+        ),
+        grouped=True,
+    )
+
+
+def confidence_table(result: Mapping[str, Any]) -> Table:
+    stages = list(dict.fromkeys(record["stage"] for record in result["confidence"]))
+    by_row: dict[tuple[str, str], dict[str, Record]] = {}
+    for record in result["confidence"]:
+        by_row.setdefault((record["set"], record["arm"]), {})[record["stage"]] = record
+    return Table(
+        caption=f"Mean confidence in %, {seeds_of(result)}",
+        columns=(
+            Column("Data", numeric=False),
+            Column("Method", numeric=False),
+            *(Column(STAGE_TITLES[stage]) for stage in stages),
+        ),
+        rows=tuple(
+            (name, arm, *(percent(by_stage.get(stage), "confidence") for stage in stages))
+            for (name, arm), by_stage in by_row.items()
+        ),
+        grouped=True,
+    )
+
+
+def comparison_page(result: Mapping[str, Any]) -> Page:
+    outs = list(dict.fromkeys(record["out"] for record in result["summary"]))
+    charts = tuple(
+        Chart(
+            figure=auroc_figure(result, out),
+            title=out,
+            caption=f"AUROC of telling {result['in']} from {out} by confidence, {seeds_of(result)}.",
+            description=best_line(result, out),
+        )
+        for out in outs
+    )
+    return Page(
+        title="Which method knows what it does not know?",
+        lead=" ".join(best_line(result, out) for out in outs),
+        facts=Facts(
+            (
+                Fact("Comparison", Path(result["comparison"]).name, result["comparison"]),
+                Fact("Runs", str(len(result["runs"]))),
+                *(Fact(one["name"], f"{one['rows']:,} rows") for one in result["sets"]),
+            )
+        ),
+        sections=(
+            Section("Detection", (Beside(charts), headline_table(result))),
+            Section("Confidence", (confidence_table(result),)),
+            Section(
+                "All scores",
+                (
+                    Details("Every score, stage and metric", (full_table(result),)),
+                    *(Prose(note, "note") for note in result["notes"]),
+                ),
+            ),
+            Section("How to read this", tuple(Prose(text) for text in READING[:-1])),
+        ),
+    )
+
+
+def best_line(result: Mapping[str, Any], out: str) -> str:
+    """The arm and way with the highest mean AUROC, beside what plain training gives as it is."""
+    cells = [
+        (record, arm, way)
+        for (name, arm), by_way in confidence_records(result).items()
+        if name == out
+        for way, record in by_way.items()
+    ]
+    best, arm, way = max(cells, key=lambda cell: cell[0]["auroc_mean"])
+    first, first_arm, first_way = cells[0]
+    line = f"{out}: {arm}, {way}, has the highest AUROC, {percent(best, 'auroc')} %"
+    return f"{line}." if best is first else f"{line}; {first_arm}, {first_way}, {percent(first, 'auroc')} %."
+
+
+def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
+    """A dot for every arm and way, with one standard deviation over seeds."""
+    from plotly.graph_objects import Scatter
+
+    by_arm = {arm: ways for (name, arm), ways in confidence_records(result).items() if name == out}
+    arms = list(by_arm)
+    figure = new_figure(height=120 + 34 * max(len(arms), 2))
+    for number, (way, _, _) in enumerate(WAYS):
+        records = [(place, by_arm[arm][way]) for place, arm in enumerate(arms) if way in by_arm[arm]]
+        figure.add_trace(
+            Scatter(
+                name=way,
+                mode="markers",
+                x=[100 * record["auroc_mean"] for _, record in records],
+                y=[place + 0.2 * (number - 1) for place, _ in records],
+                error_x={
+                    "type": "data",
+                    "array": [100 * (record["auroc_std"] or 0.0) for _, record in records],
+                    "thickness": 1.5,
+                    "width": 3,
+                },
+                marker={"color": COLOURS[number], "size": 9},
+                customdata=[literal(record["arm"]) for _, record in records],
+                hovertemplate=f"%{{customdata}} {way}<br>%{{x:.1f}} %<extra></extra>",
+                visible=bool(records),
+            )
+        )
+    figure.update_layout(
+        xaxis={"title": {"text": "AUROC, %"}, "showgrid": True, "zeroline": False},
+        yaxis={
+            "tickmode": "array",
+            "tickvals": list(range(len(arms))),
+            "ticktext": [literal(arm) for arm in arms],
+            "range": [len(arms) - 0.5, -0.5],
+            "automargin": True,
+            "zeroline": False,
+        },
+    )
+    return figure
