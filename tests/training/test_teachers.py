@@ -16,6 +16,7 @@ from calmix.data.rows import Rows
 from calmix.models.folding import fold_temperature, note_calibration
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.run import Run
+from calmix.training import teacher_logits
 from calmix.training.configuration import TrainConfig
 from calmix.training.teacher_logits import cached_answers
 from calmix.training.teachers import open_teacher
@@ -82,6 +83,46 @@ def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
     cached_answers(teacher, rows.with_labels(1 - rows.labels), tmp_path / "place")
 
 
+def test_asking_leaves_the_state_of_a_trainer_under_way_alone(checkpoint, make_trainer):
+    trainer = make_trainer(bf16=True)
+    open_teacher(str(checkpoint)).answers(make_rows())
+    assert trainer.accelerator.mixed_precision == "bf16"
+    assert trainer.args.use_cpu
+
+
+def test_all_processes_do_what_the_first_one_sees(checkpoint, tmp_path, monkeypatch):
+    """One that looks late would find the file there, and leave the others alone in the work they share."""
+    rows, teacher = make_rows(), open_teacher(str(checkpoint))
+    cached_answers(teacher, rows, tmp_path / "place")
+    asked = []
+    monkeypatch.setattr(teacher_logits, "as_the_first_sees", lambda found: asked.append(found))
+    monkeypatch.setattr(teacher_logits, "wait_for_all_processes", lambda: asked.append("waited"))
+    cached_answers(teacher, rows, tmp_path / "place")
+    assert asked == [True, "waited"]
+
+
+def test_an_answer_that_is_no_number_is_refused_and_not_kept(checkpoint, tmp_path, monkeypatch):
+    rows, teacher = make_rows(), open_teacher(str(checkpoint))
+    wrong = np.zeros((20, 2), np.float32)
+    wrong[7, 1] = np.nan
+    monkeypatch.setattr(type(teacher), "answers", lambda *_, **__: wrong)
+    with pytest.raises(UserError, match="about row 'row-7' is not a finite number"):
+        cached_answers(teacher, rows, tmp_path / "place")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damaged", [".npy", ".json"])
+def test_damaged_answers_are_made_anew_once_the_named_file_is_gone(checkpoint, tmp_path, damaged):
+    rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
+    whole = np.array(cached_answers(teacher, rows, place))
+    file = place.with_suffix(damaged)
+    file.write_bytes(file.read_bytes()[:70])
+    with pytest.raises(UserError, match=rf"place\{damaged}: .*cannot be read.*; delete it: .* computed anew"):
+        cached_answers(teacher, rows, place)
+    file.unlink()
+    assert np.array_equal(cached_answers(teacher, rows, place), whole)
+
+
 def test_answers_for_other_data_labels_or_by_another_teacher_are_refused(checkpoint, encoders, tmp_path):
     rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
     cached_answers(teacher, rows, place)
@@ -95,10 +136,6 @@ def test_answers_for_other_data_labels_or_by_another_teacher_are_refused(checkpo
     other = open_teacher(str(save_classifier(tmp_path / "other", encoders("bert"), seed=1)))
     with pytest.raises(UserError, match="were made by another teacher"):
         cached_answers(other, rows, place)
-    content = place.with_suffix(".npy").read_bytes()
-    place.with_suffix(".npy").write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match="cannot be read"):
-        cached_answers(teacher, rows, place)
 
 
 def test_classes_are_matched_by_name(encoders, checkpoint, tmp_path):

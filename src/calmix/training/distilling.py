@@ -14,7 +14,7 @@ from calmix.mixing.distillation import distillation_loss, mixed_targets, tempere
 from calmix.mixing.step import RowLosses
 from calmix.training.arguments import MixupArguments
 from calmix.training.recording import count_classes
-from calmix.training.teacher_logits import TeacherLogits
+from calmix.training.teacher_logits import TeacherLogits, first_not_finite
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ class LearnsFromTeacher(_Base):
                 f"the training set has {rows} of {classes}",
                 remedy="give its logits for all training rows, in their order",
             )
+        for member in known.members:
+            wrong = first_not_finite(member)
+            if wrong is not None:
+                raise UserError(
+                    f"the teacher's logits of training row {wrong} (counted from 0) are not finite numbers",
+                    remedy="teach with another one, or leave the row out",
+                )
         self.teacher = known
 
     def taught(self, result: RowLosses, labels: Tensor) -> Tensor:

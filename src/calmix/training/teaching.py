@@ -26,7 +26,7 @@ from calmix.data.splits import Splits
 from calmix.mixing.method import method_classes
 from calmix.run import Run, locked
 from calmix.training.configuration import TrainConfig
-from calmix.training.teacher_logits import TeacherLogits, cached_answers
+from calmix.training.teacher_logits import TeacherLogits, are_kept, cached_answers
 from calmix.training.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.user_error import UserError
 
@@ -115,7 +115,7 @@ class Teaching:
             )
         for number, teacher in enumerate(teachers, start=1):
             teacher.check(rows)
-            is_known = teaching.place(number, Run(Path(config.output))).is_file()
+            is_known = are_kept(teaching.place(number, Run(Path(config.output))))
             if isinstance(teacher, CheckpointTeacher) and not is_known:
                 teacher.get_ready()
         return teaching
