@@ -65,8 +65,8 @@ def make_trainer(encoders, tmp_path):
             model=load_classifier(directory, task="single", label_names=label_names, seed=0),
             args=MixupArguments(
                 output_dir=str(tmp_path / "out"), num_train_epochs=1, per_device_train_batch_size=6,
-                learning_rate=1e-3, save_strategy="no", disable_tqdm=True, logging_strategy="no",
-                use_cpu=True, dataloader_pin_memory=False, method=method_name, **settings,
+                save_strategy="no", disable_tqdm=True, logging_strategy="no", use_cpu=True,
+                dataloader_pin_memory=False, method=method_name, **{"learning_rate": 1e-3, **settings},
             ),
             train_dataset=data,
             processing_class=tokenizer,
