@@ -11,6 +11,8 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
+from calmix.cli import distill
+from calmix.training.model_settings import TEXT_CNN
 from calmix.training.progress import Progress
 from calmix.training.teacher_logits import inputs_fingerprint
 from tiny import read_json
@@ -138,6 +140,38 @@ def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher,
     assert "were made for the labels positive, negative, in this order" in err
 
 
+def test_a_student_goes_on_with_the_same_unlabelled_rows_and_teacher_only(
+    calmix, reviews, teacher, tmp_path, monkeypatch
+):
+    own, extra = tmp_path / "own-teacher", tmp_path / "extra.csv"
+    shutil.copytree(teacher, own)
+    shutil.copy(reviews / "other.csv", extra)
+    arguments = [
+        "distill", *settings(reviews, tmp_path / "run"), "--teacher", own, "--unlabelled", extra,
+        "--checkpoint-steps", 1,
+    ]  # fmt: skip
+
+    def stop(self, args, state, control, **kwargs):
+        if state.global_step == 2:
+            raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "on_step_end", stop)
+        with pytest.raises(MemoryError):
+            calmix(*arguments)
+    shutil.rmtree(tmp_path / "run" / "teaching")  # as if nothing had been asked yet
+    extra.write_text(extra.read_text() + "one more film,positive\n")
+    code, _, err = calmix(*arguments, "--resume")
+    assert code == 2
+    assert "the data files have changed since the run began (unlabelled rows); start a new run" in err
+    shutil.copy(reviews / "other.csv", extra)
+    config = read_json(own / "model" / "config.json")
+    (own / "model" / "config.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.2}))
+    code, _, err = calmix(*arguments, "--resume")
+    assert code == 2
+    assert "the teacher has changed since the run began (teacher 1); start a new run" in err
+
+
 def test_a_mixed_student_of_another_family_learns_from_several(calmix, reviews, teacher, encoders, tmp_path):
     from calmix.data.reading import read_rows
 
@@ -189,6 +223,64 @@ def test_bad_input_ends_with_one_line_and_leaves_nothing(
     assert expected in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--unlabelled", "missing.csv"], "missing.csv: no such file"),
+        (["--student-layers", "9"], "has 1 layers, fewer than 9"),
+        (["--teacher", "TRAIN"], "train.csv: no scores"),
+        (["--unlabelled", "OTHER", "--method", "cls-mixup"], "cls-mixup mixes labels, and some rows have"),
+        (["--model", "nowhere", "--teacher-model", "MODEL"], "nowhere"),
+        (["--model", "text-cnn", "--teacher-model", "MODEL"], "train it with calmix train, then give --teac"),
+    ],
+)
+def test_what_is_wrong_with_a_student_is_said_before_its_teacher_is_trained(
+    calmix, reviews, encoders, tmp_path, monkeypatch, arguments, expected
+):
+    monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "cache"))
+    known = {
+        "TRAIN": reviews / "train.csv", "OTHER": reviews / "other.csv", "MODEL": encoders("bert", layers=1),
+    }  # fmt: skip
+    arguments = [known.get(argument, argument) for argument in arguments]
+    if "--model" not in arguments:
+        arguments += ["--model", known["MODEL"]]
+    code, _, err = calmix("distill", *settings(reviews, tmp_path / "run"), "--teacher", "erl", *arguments)
+    assert code == 2
+    assert expected in err
+    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_student_without_a_model_is_like_its_teacher_in_all_that_makes_the_network(
+    calmix, tmp_path, monkeypatch
+):
+    made = []
+    monkeypatch.setattr(distill, "run_training", lambda values, **_: made.append(values))
+    config = {"model": "text-cnn", "model_options": {"dropout": 0.3, "filters": 7}, "epochs": 2}
+    for name, more in {
+        "cnn": {},
+        "cut": {"model": "default", "model_options": {}, "student_layers": 3},
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump({**config, **more}))
+    always = ["distill", "--train", "train.csv", "--output", "out", "--teacher"]
+    calmix(*always, tmp_path / "cnn")
+    calmix(*always, tmp_path / "cnn", "--model-option", "filters=9", "--epochs", 4)
+    calmix(*always, tmp_path / "cut")
+    calmix(*always, tmp_path / "cut", "--student-layers", 2)
+    calmix(*always, tmp_path / "cut", "--model", "some/checkpoint")
+    calmix(*always, "plain")
+    cnn, changed, cut, shorter, other, method = made
+    wanted = {**TEXT_CNN, "model": "text-cnn", "model_options": {"dropout": 0.3, "filters": 7}}
+    assert {name: cnn[name] for name in wanted} == wanted
+    assert cnn["trainer"] == {"max_grad_norm": 0.0}
+    assert (changed["epochs"], changed["model_options"]) == (4, {"dropout": 0.3, "filters": 9})
+    assert (cut["model"], cut["student_layers"], cut["learning_rate"]) == ("default", 3, 2e-5)
+    assert shorter["student_layers"] == 2
+    assert (other["model"], other["student_layers"]) == ("some/checkpoint", None)
+    assert (method["model"], method["student_layers"]) == ("default", None)
 
 
 def test_anybodys_predictions_teach_by_row_id(calmix, reviews, teacher, encoders, tmp_path):

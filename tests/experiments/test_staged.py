@@ -101,6 +101,20 @@ def test_the_groups_of_a_run_are_those_of_its_data_map(calmix, reviews, encoders
     assert trained == allowed[0] | allowed[1]  # hard rows are not trained on
 
 
+def test_a_plain_run_that_also_teaches_is_trained_once(calmix, reviews, encoders, cache, tmp_path):
+    call = arguments(reviews, encoders("bert", layers=1), tmp_path / "run", method="informed-mixup")[1:]
+    code, _, err = calmix("distill", *call, "--teacher", "plain")
+    assert code == 0, err
+    (plain,) = runs_in(cache)
+    metrics = plain / "metrics.json"
+    assert (plain / "model").is_dir(), "a teacher may be asked again"
+    # The store would have made it anew after the answers.
+    (answers,) = (plain / "teaching").glob("*.npy")
+    assert metrics.stat().st_mtime_ns < answers.stat().st_mtime_ns
+    assert "teacher plain, to be made" in err
+    assert err.count("to be made") == 1
+
+
 def test_a_region_of_the_map_can_be_trained_on_alone(calmix, reviews, encoders, cache, tmp_path):
     encoder = encoders("bert", layers=1)
     sizes = {}

@@ -105,6 +105,21 @@ def test_a_dropped_model_leaves_the_rest_of_the_run(tmp_path, plain):
     assert store.is_finished(copy.name)
 
 
+def test_a_dropped_model_is_made_anew_and_the_run_stays_as_it_is(tmp_path, plain, tiny):
+    copy = tmp_path / plain.path.name
+    shutil.copytree(plain.path, copy)
+    store = RunStore(tmp_path)
+    store.drop_model(copy.name)
+    files = [file for file in copy.rglob("*") if file.is_file()]
+    before = {file: (file.stat().st_ino, file.read_bytes()) for file in files}
+    store.restore_model(tiny("x"), copy.name)
+    assert (copy / "model" / "model.safetensors").read_bytes() == (
+        plain.model / "model.safetensors"
+    ).read_bytes()
+    assert {file: (file.stat().st_ino, file.read_bytes()) for file in before} == before
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [copy.name]
+
+
 def hold(path, started, seconds):
     import time
 

@@ -14,6 +14,7 @@ from calmix.experiments.comparison import CompareConfig, compare, drop_teachers
 from calmix.experiments.fingerprint import Fingerprints
 from calmix.experiments.grid import expand, reference_of
 from calmix.experiments.store import RunStore
+from calmix.training import teaching
 from calmix.training.configuration import DISTILLATION, TrainConfig
 from calmix.training.teaching import teacher_config
 from calmix.user_error import UserError
@@ -85,6 +86,26 @@ def test_a_teacher_is_the_run_of_its_own_arm():
     assert alone.config(base, 1) == student, "though no arm has such an option"
     smoothed = arms["plain teacher=plain teacher_label_smoothing=0.1 tau=4"]
     assert teacher_config(smoothed, "plain") == arms["plain label_smoothing=0.1"]
+
+
+def test_a_teacher_of_another_network_is_trained_by_settings_that_suit_it():
+    cnn = dataclasses.replace(BASE, model="text-cnn", teacher="plain", teacher_model="default")
+    with pytest.raises(UserError, match=r"--teacher-model default .* train it with calmix train, then give"):
+        teacher_config(cnn, "plain")
+    images = dataclasses.replace(
+        BASE, model="vgg16", model_options={"dropout": 0.3}, teacher="plain", teacher_model="resnet18"
+    )
+    assert teacher_config(images, "plain").model_options == {}, "those are the student's"
+    same = dataclasses.replace(images, teacher_model=None)
+    assert teacher_config(same, "plain").model_options == {"dropout": 0.3}
+
+
+def test_unlabelled_rows_are_read_once_for_all_fingerprints(tiny, monkeypatch):
+    prints, base = Fingerprints(), tiny("x", teacher="plain")
+    base = dataclasses.replace(base, unlabelled=base.test[0])
+    first = prints.of(base)
+    monkeypatch.setattr(teaching, "read_rows", None)
+    assert prints.of(dataclasses.replace(base, seed=1)) != first
 
 
 def test_what_is_not_a_student_keeps_its_saved_form():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 
 from calmix.models.cutting import cut_layers
 from calmix.models.loading import load_classifier, load_trained
@@ -36,6 +37,36 @@ def test_it_keeps_first_and_last_layer_and_is_the_same_after_loading(encoders, f
         logits = cut(**INPUTS).logits
         assert torch.equal(load_trained(tmp_path).eval()(**INPUTS).logits, logits)
         assert not torch.allclose(whole(**INPUTS).logits, logits)
+
+
+def test_what_the_configuration_says_of_each_layer_is_cut_whatever_its_name(tmp_path):
+    shape = {"vocab_size": 64, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
+    config = transformers.LongformerConfig(**shape, num_hidden_layers=4, attention_window=[4, 8, 8, 8])
+    cut = transformers.LongformerForSequenceClassification(config).eval()
+    cut_layers(cut, 2)
+    assert (cut.config.num_hidden_layers, cut.config.attention_window) == (2, [4, 8])
+    cut.save_pretrained(tmp_path)
+    with torch.no_grad():
+        assert torch.equal(load_trained(tmp_path).eval()(**INPUTS).logits, cut(**INPUTS).logits)
+
+
+def test_a_list_that_is_as_long_by_chance_stays(encoders):
+    cut = load(encoders("deberta-v2", layers=2))
+    cut_layers(cut, 1)
+    assert cut.config.pos_att_type == ["p2c", "c2p"]
+
+
+@pytest.mark.parametrize("family", ["Swin", "Funnel"])
+def test_a_network_that_would_not_load_again_is_refused(family):
+    settings = {
+        "Swin": {"image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [1] * 4, "num_heads": [1] * 4},
+        "Funnel": {"vocab_size": 64, "block_sizes": [2, 2], "d_model": 32, "n_head": 2, "d_head": 8},
+    }[family]
+    head = "ForImageClassification" if family == "Swin" else "ForSequenceClassification"
+    config = getattr(transformers, f"{family}Config")(**settings)
+    model = getattr(transformers, family + head)(config)
+    with pytest.raises(UserError, match=f"{family}{head} cannot be cut"):
+        cut_layers(model, 2)
 
 
 def test_as_many_layers_as_there_are_change_nothing_and_more_are_refused(encoders):

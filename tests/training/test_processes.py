@@ -11,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.prediction_files import read_predictions, write_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.models.loading import load_classifier, load_tokenizer
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
+NAMES = ("negative", "positive")
 
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
@@ -54,7 +57,21 @@ PADDED = [
     ("input-mixup", {"alpha": 1.0}),
     ("regmixup", {"at": "embeddings"}),
 ]
+# Students of a checkpoint, which all processes ask together, and of a file, which each reads by itself.
+TAUGHT = {"checkpoint": ("cls-mixup", 96), "file": ("plain", 48), "both": ("plain", 80)}
 SGD = {"optim": "sgd", "learning_rate": 0.1}
+
+
+def make_teachers(folder, encoder):
+    """A saved classifier, and a file of predictions for 96 rows."""
+    model = load_classifier(str(encoder), task="single", label_names=NAMES, seed=5)
+    model.save_pretrained(folder / "checkpoint")
+    load_tokenizer(str(encoder)).save_pretrained(folder / "checkpoint")
+    logits = np.random.default_rng(0).normal(size=(96, 2))
+    ids = [f"row-{i}" for i in range(96)]
+    made = Predictions.from_logits(logits, [0] * 96, ids=ids, class_names=NAMES)
+    write_predictions(folder / "file.parquet", made)
+    return folder / "checkpoint", folder / "file.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +80,12 @@ def trained(encoders, tmp_path_factory):
     encoder = encoders("bert", dropout=0.0)
     cases = [(f"mixed-{i}", *case, 48, {}) for i, case in enumerate(MIXED)]
     cases += [(f"padded-{i}", *case, 50, SGD) for i, case in enumerate(PADDED)]
+    checkpoint, file = make_teachers(tmp_path_factory.mktemp("teachers"), encoder)
+    teachers = {"checkpoint": [checkpoint], "file": [file], "both": [checkpoint, file]}
+    cases += [
+        (f"taught-{who}", method, {}, rows, {"teachers": [str(one) for one in teachers[who]]})
+        for who, (method, rows) in TAUGHT.items()
+    ]
     outputs = tmp_path_factory.mktemp("two"), tmp_path_factory.mktemp("one")
     for output, launch, accumulation in zip(outputs, (TORCHRUN, [sys.executable]), (1, 2), strict=True):
         run(launch, [SCRIPT, encoder, output, accumulation, json.dumps(cases)])
@@ -101,6 +124,14 @@ def test_no_repeated_tail_row_is_trained_on_mixed_or_recorded(trained, case):
     times = [np.load(run / "dynamics.npz")["times"] for run in (together, alone)]
     assert np.array_equal(*times)
     assert (times[0] == (1 if method in ("plain", "regmixup") else 0)).all()
+
+
+@pytest.mark.parametrize("who", TAUGHT)
+def test_a_student_of_two_processes_is_that_of_one_bit_for_bit(trained, who):
+    together, alone = (output / f"taught-{who}" for output in trained)
+    for file in sorted((alone / "teaching").glob("*.npy")):
+        assert np.array_equal(np.load(together / "teaching" / file.name), np.load(file))
+    assert_same_bits(together, alone)
 
 
 def test_calmix_train_under_torchrun_ends_like_one_process(calmix, reviews, encoders, tmp_path):

@@ -12,15 +12,19 @@ import torch
 
 from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
+from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.models.folding import fold_temperature, note_calibration
 from calmix.models.loading import load_classifier, load_tokenizer
+from calmix.models.network import load_network
 from calmix.run import Run
+from calmix.training import teacher_logits
 from calmix.training.configuration import TrainConfig
 from calmix.training.teacher_logits import cached_answers
 from calmix.training.teachers import open_teacher
 from calmix.training.teaching import Teaching
 from calmix.user_error import UserError
+from pictures import write_npz
 from tiny import sentences
 
 NAMES = ("negative", "positive")
@@ -82,6 +86,46 @@ def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
     cached_answers(teacher, rows.with_labels(1 - rows.labels), tmp_path / "place")
 
 
+def test_asking_leaves_the_state_of_a_trainer_under_way_alone(checkpoint, make_trainer):
+    trainer = make_trainer(bf16=True)
+    open_teacher(str(checkpoint)).answers(make_rows())
+    assert trainer.accelerator.mixed_precision == "bf16"
+    assert trainer.args.use_cpu
+
+
+def test_all_processes_do_what_the_first_one_sees(checkpoint, tmp_path, monkeypatch):
+    """One that looks late would find the file there, and leave the others alone in the work they share."""
+    rows, teacher = make_rows(), open_teacher(str(checkpoint))
+    cached_answers(teacher, rows, tmp_path / "place")
+    asked = []
+    monkeypatch.setattr(teacher_logits, "as_the_first_sees", lambda found: asked.append(found))
+    monkeypatch.setattr(teacher_logits, "wait_for_all_processes", lambda: asked.append("waited"))
+    cached_answers(teacher, rows, tmp_path / "place")
+    assert asked == [True, "waited"]
+
+
+def test_an_answer_that_is_no_number_is_refused_and_not_kept(checkpoint, tmp_path, monkeypatch):
+    rows, teacher = make_rows(), open_teacher(str(checkpoint))
+    wrong = np.zeros((20, 2), np.float32)
+    wrong[7, 1] = np.nan
+    monkeypatch.setattr(type(teacher), "answers", lambda *_, **__: wrong)
+    with pytest.raises(UserError, match="about row 'row-7' is not a finite number"):
+        cached_answers(teacher, rows, tmp_path / "place")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damaged", [".npy", ".json"])
+def test_damaged_answers_are_made_anew_once_the_named_file_is_gone(checkpoint, tmp_path, damaged):
+    rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
+    whole = np.array(cached_answers(teacher, rows, place))
+    file = place.with_suffix(damaged)
+    file.write_bytes(file.read_bytes()[:70])
+    with pytest.raises(UserError, match=rf"place\{damaged}: .*cannot be read.*; delete it: .* computed anew"):
+        cached_answers(teacher, rows, place)
+    file.unlink()
+    assert np.array_equal(cached_answers(teacher, rows, place), whole)
+
+
 def test_answers_for_other_data_labels_or_by_another_teacher_are_refused(checkpoint, encoders, tmp_path):
     rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
     cached_answers(teacher, rows, place)
@@ -95,10 +139,6 @@ def test_answers_for_other_data_labels_or_by_another_teacher_are_refused(checkpo
     other = open_teacher(str(save_classifier(tmp_path / "other", encoders("bert"), seed=1)))
     with pytest.raises(UserError, match="were made by another teacher"):
         cached_answers(other, rows, place)
-    content = place.with_suffix(".npy").read_bytes()
-    place.with_suffix(".npy").write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match="cannot be read"):
-        cached_answers(teacher, rows, place)
 
 
 def test_classes_are_matched_by_name(encoders, checkpoint, tmp_path):
@@ -152,21 +192,76 @@ def test_a_predictions_file_is_asked_by_row_id(tmp_path, kind):
         assert np.ptp(difference) < 1e-5, "logits count up to a constant"
 
 
+def file_teacher(folder, **columns):
+    pq.write_table(pa.table(columns), folder / "file.parquet")
+    return open_teacher(str(folder / "file.parquet"))
+
+
 def test_a_predictions_file_that_does_not_fit_is_refused(tmp_path):
     rows = make_rows()
-    columns = {"label": [0, 1], "logit_0": [0.0, 1.0], "logit_1": [1.0, 0.0]}
-
-    def teacher(**more):
-        pq.write_table(pa.table({**columns, **more}), tmp_path / "file.parquet")
-        return open_teacher(str(tmp_path / "file.parquet"))
-
+    scores = {"logit_negative": [0.0, 1.0], "logit_positive": [1.0, 0.0]}
     with pytest.raises(UserError, match="no column 'row_id'"):
-        teacher().check(rows)
+        file_teacher(tmp_path, **scores).check(rows)
     with pytest.raises(UserError, match="18 of 20 training rows are not in this file, for example 'row-2'"):
-        teacher(row_id=["row-0", "row-1"]).check(rows)
-    with pytest.raises(UserError, match="a row id stands twice"):
-        teacher(row_id=["row-0", "row-0"]).check(rows.select([0]))
-    teacher(row_id=["row-0", "row-1"]).check(rows.select([1, 0]))
+        file_teacher(tmp_path, row_id=["row-0", "row-1"], **scores).check(rows)
+    twice = r"row 2, column 'row_id': the row id 'row-0' stands twice, first in row 1; leave one of the two"
+    with pytest.raises(UserError, match=twice):
+        file_teacher(tmp_path, row_id=["row-0", "row-0"], **scores).check(rows.select([0]))
+    file_teacher(tmp_path, row_id=["row-0", "row-1"], **scores).check(rows.select([1, 0]))
+
+
+@pytest.mark.parametrize("columns", ["numbered", "list"])
+def test_scores_are_never_taken_for_classes_by_their_place(tmp_path, columns):
+    scores = {"prob_0": [0.9], "prob_1": [0.1]} if columns == "numbered" else {"probs": [[0.9, 0.1]]}
+    remedy = "labels are 0, 1, .* name its columns by the classes: prob_negative, prob_positive"
+    with pytest.raises(UserError, match=remedy):
+        file_teacher(tmp_path, row_id=["row-0"], label=[0], **scores).check(make_rows().select([0]))
+
+
+def test_classes_that_are_numbers_are_found_by_them_and_labels_are_not_read(tmp_path):
+    rows = Rows.from_columns(["a", "b"], ["x", "y"], labels=[0, 2], label_names=("1", "2", "3"))
+    probabilities = {"prob_3": [0.7, 0.2], "prob_1": [0.1, 0.5], "prob_2": [0.2, 0.3]}
+    for labels in ({}, {"label": [3, 1]}, {"label": ["who", "knows"]}):
+        teacher = file_teacher(tmp_path, row_id=["b", "a"], **labels, **probabilities)
+        teacher.check(rows)
+        expected = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]
+        assert np.exp(teacher.answers(rows)) == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def test_pairs_and_multiple_choice_are_taught(encoders, tmp_path):
+    ids, texts, more = ["a", "b", "c"], ["good film", "bad", "a dull plot"], ["fine", "a bad film", "good"]
+    pairs = Rows.from_columns(ids, texts, pairs=more, labels=[0, 1, 0], label_names=NAMES)
+    choices = [[one, other] for one, other in zip(more, more[::-1], strict=True)]
+    questions = Rows.from_columns(ids, texts, choices=choices, labels=[0, 1, 0], label_names=("0", "1"))
+    tokenizer = load_tokenizer(str(encoders("bert")))
+    for rows in (pairs, questions):
+        model = load_classifier(str(encoders("bert")), task=rows.task, label_names=rows.label_names, seed=0)
+        directory = tmp_path / rows.task
+        model.eval().save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
+        config = TrainConfig(train="x", output=str(tmp_path / f"{rows.task}-run"), teacher=str(directory))
+        given = Teaching.prepare(config, rows, None).logits(Run(tmp_path / f"{rows.task}-run")).of([2, 0, 1])
+        for answer, place in zip(given, [2, 0, 1], strict=True):
+            seconds = [more[place]] if rows is pairs else choices[place]
+            inputs = tokenizer([texts[place]] * len(seconds), seconds, padding=True, return_tensors="pt")
+            if rows is questions:
+                inputs = {name: value[None] for name, value in inputs.items()}
+            with torch.no_grad():
+                assert answer == pytest.approx(model(**inputs).logits[0].numpy(), abs=1e-5)
+
+
+def test_images_are_taught(tmp_path):
+    rows = read_rows(write_npz(tmp_path / "train.npz", 12, classes=3), "train")
+    settings = {"seed": 0, "max_length": 8}
+    network = load_network("resnet-small", rows, **settings)
+    network.model.eval().save_pretrained(tmp_path / "teacher")
+    network.inputs.save(tmp_path / "teacher")
+    config = TrainConfig(train="x", output=str(tmp_path / "run"), teacher=str(tmp_path / "teacher"))
+    given = Teaching.prepare(config, rows, None).logits(Run(tmp_path / "run")).of(np.arange(12))
+    encoded = network.inputs.encode(rows)
+    pixels = network.inputs.collator()([encoded[place] for place in range(12)])["pixel_values"]
+    with torch.no_grad():
+        assert given == pytest.approx(network.model(pixel_values=pixels).logits.numpy(), abs=1e-4)
 
 
 def test_teachers_that_are_not_there_are_refused(tmp_path, checkpoint):

@@ -15,8 +15,11 @@ from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.processes import leave_group
+from calmix.run import Run
 from calmix.training.arguments import MixupArguments
+from calmix.training.configuration import TrainConfig
 from calmix.training.progress import hush, quiet
+from calmix.training.teaching import Teaching
 from calmix.training.trainer import MixupTrainer
 from tiny import sentences
 
@@ -28,7 +31,10 @@ def random_map(rows: Rows) -> DataMap:
 
 
 def main() -> None:
-    """Each case is (name, method, options, rows, settings); its results go to OUTPUT/name."""
+    """Each case is (name, method, options, rows, settings); its results go to OUTPUT/name.
+
+    `settings` are fields of MixupArguments, and `teachers` of a student.
+    """
     encoder, output, accumulation, cases = sys.argv[1:5]
     for name, method, options, rows, settings in json.loads(cases):
         train(encoder, Path(output) / name, int(accumulation), method, options, rows, settings)
@@ -37,6 +43,7 @@ def main() -> None:
 
 def train(encoder, output, accumulation, method, options, rows, settings) -> None:
     output.mkdir(parents=True, exist_ok=True)
+    teachers = settings.pop("teachers", ())
     hush()
     torch.set_num_threads(1)
     texts, names = sentences(rows, seed=3)
@@ -71,6 +78,9 @@ def train(encoder, output, accumulation, method, options, rows, settings) -> Non
         known_rows=random_map(data),
     )
     quiet(trainer)
+    if teachers:
+        config = TrainConfig(train="rows", output=str(output), teacher=teachers, threads=1)
+        trainer.learn_from(Teaching.prepare(config, data, None).logits(Run(output)))
     trainer.train()
     recorder = trainer.merged_recorder()
     journal = trainer.merged_journal()

@@ -83,12 +83,21 @@ class ScoreColumns:
 
 
 def find_score_columns(
-    file: Path, schema: pa.Schema, *, class_names: tuple[str, ...] | None = None
+    file: Path,
+    schema: pa.Schema,
+    *,
+    class_names: tuple[str, ...] | None = None,
+    known_names: tuple[str, ...] = (),
+    labelled: bool = True,
 ) -> ScoreColumns:
-    """The score columns by name, or a `UserError` that lists the columns there are."""
+    """The score columns by name, or a `UserError` that lists the columns there are.
+
+    `class_names` are those that the file stores beside its columns. Where columns are numbered by
+    `known_names`, their numbers are names. Without `labelled`, no labels are needed.
+    """
     present = list(schema.names)
     listed = ", ".join(present) or "none"
-    if "label" not in present:
+    if labelled and "label" not in present:
         raise UserError(
             "no column 'label'",
             file=file,
@@ -118,11 +127,13 @@ def find_score_columns(
     if lists:
         return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names)
     prefix, names = next((prefix, names) for prefix, names in by_prefix.items() if names)
-    ordered, own_names = _class_order(file, prefix, names)
+    ordered, own_names = _class_order(file, prefix, names, known_names)
     return ScoreColumns(CLASS_PREFIXES[prefix], ordered, False, own_names or class_names)
 
 
-def _class_order(file: Path, prefix: str, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+def _class_order(
+    file: Path, prefix: str, names: list[str], known_names: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Numbered columns in the order of their numbers; named ones as they stand, with the classes' names."""
     suffixes = [name.removeprefix(prefix) for name in names]
     for name in names:
@@ -134,7 +145,7 @@ def _class_order(file: Path, prefix: str, names: list[str]) -> tuple[tuple[str, 
             file=file,
             remedy=f"give one column per class, {prefix}0 and {prefix}1",
         )
-    if not all(suffix.isdecimal() for suffix in suffixes):
+    if sorted(suffixes) == sorted(known_names) or not all(suffix.isdecimal() for suffix in suffixes):
         return tuple(names), tuple(suffixes)
     ordered = sorted(names, key=lambda name: int(name.removeprefix(prefix)))
     if [int(name.removeprefix(prefix)) for name in ordered] != list(range(len(names))):

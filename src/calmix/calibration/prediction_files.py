@@ -42,6 +42,20 @@ def read_predictions(path: str | Path) -> Predictions:
     return predictions_of_table(file, table, columns)
 
 
+def read_answers(path: str | Path, class_names: tuple[str, ...]) -> Predictions:
+    """The scores that a file gives to rows of these classes. Labels are not read: all of them are 0 here."""
+    file = Path(path)
+    table = read_table(file)
+    columns = find_score_columns(
+        file,
+        table.schema,
+        class_names=_stored_class_names(table.schema),
+        known_names=class_names,
+        labelled=False,
+    )
+    return predictions_of_table(file, table, columns, with_labels=False)
+
+
 def iterate_predictions(
     path: str | Path, *, batch_rows: int = 1 << 18, with_ids: bool = True
 ) -> Iterator[Predictions]:
@@ -65,14 +79,22 @@ def iterate_predictions(
 
 
 def predictions_of_table(
-    file: Path, table: pa.Table, columns: ScoreColumns, *, first_row: int = 0, with_ids: bool = True
+    file: Path,
+    table: pa.Table,
+    columns: ScoreColumns,
+    *,
+    first_row: int = 0,
+    with_ids: bool = True,
+    with_labels: bool = True,
 ) -> Predictions:
     """Check the rows of a table; `first_row` is where it stands in the file, for error messages."""
     if len(table) == 0:
         raise UserError("the file holds no rows", file=file, remedy=NO_ROWS)
     scores = columns.scores(file, table, first_row=first_row)
     class_names = columns.class_names or tuple(str(k) for k in range(scores.shape[1]))
-    labels = columns.labels(file, table, class_names, first_row=first_row)
+    labels: Any = np.zeros(len(table), dtype=np.int64)
+    if with_labels:
+        labels = columns.labels(file, table, class_names, first_row=first_row)
     ids = columns.row_ids(file, table, first_row=first_row) if with_ids else None
     make = Predictions.from_logits if columns.kind == "logits" else Predictions.from_probabilities
     try:

@@ -132,27 +132,31 @@ def distill(
 ) -> None:
     """Train a student on labels and on what a teacher says about the same rows.
 
-    The teacher reads the texts once, with its own tokenizer; its logits are kept in the run directory. The
-    loss of a row is α times that of the method plus (1 - α) τ² KL(teacher || student), both tempered by τ.
+    The teacher reads the texts once, with its own tokenizer; its logits are kept. The loss of a row is α
+    times that of the method plus (1 - α) τ² KL(teacher || student), both tempered by τ.
 
     Example: calmix distill --teacher big-run --model default --student-layers 3 --train reviews.csv
     --test test.csv --tau 2 --hard-weight 0.5 --output small-run
     """
-    values = training_values(context, without={"resume", "plain_run", "teacher_option"})
+    network = None
+    if not (resume and not train):  # a run to resume knows its own options
+        if not teacher:
+            raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
+        network = None if model else network_of(teacher[0])
+    values = training_values(context, without={"resume", "plain_run", "teacher_option"}, network=network)
     values["teacher_options"] = {
         **config_tables(context).get("teacher_options", {}),
         **parse_assignments(teacher_option, "--teacher-option"),
     }
-    if not (resume and not train):  # a run to resume knows its own options
-        if not teacher:
-            raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
-        values["model"] = model or model_of(teacher[0])
     run_training(values, resume=resume, plain_run=plain_run, as_json=as_json)
 
 
-def model_of(teacher: str) -> Any:
-    """The network that a teacher's run started from: its student is then of the same kind."""
+def network_of(teacher: str) -> dict[str, Any]:
+    """What a teacher's run says about the network it started from: its student is then of the same kind."""
     from calmix.training.teaching import is_method
 
     run = Run(Path(teacher))
-    return run.config()["model"] if run.config_file.is_file() and not is_method(teacher) else "default"
+    if is_method(teacher) or not run.config_file.is_file():
+        return {"model": "default"}
+    config = run.config()
+    return {name: config[name] for name in ("model", "model_options", "student_layers") if name in config}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -130,13 +131,18 @@ Bins = Annotated[int, typer.Option(help="Bins of the calibration errors.", rich_
 Edges = Annotated[str, typer.Option(help="Bins closed on the 'right' or 'left'.", rich_help_panel=OUTPUT)]
 
 
-def training_values(context: typer.Context, *, without: set[str]) -> dict[str, Any]:
+def training_values(
+    context: typer.Context, *, without: set[str], network: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The values of `TrainConfig` that a command line and its configuration file give.
 
-    `without`: parameters of the verb that are none of training's.
+    `without`: parameters of the verb that are none of training's. `network`: what decides the network where
+    nothing is said about it; settings of training that suit a model are those of this one.
     """
+    network = network or {}
     own = without | {"config", "as_json", "alpha", "method_option", "model_option"}
     values = {name: value for name, value in context.params.items() if name not in own}
+    values |= {name: network[name] for name in network if name in values and values[name] is None}
     tables = config_tables(context)
     model = str(values["model"])
     for name, value in settings_for(model).items():
@@ -145,6 +151,7 @@ def training_values(context: typer.Context, *, without: set[str]) -> dict[str, A
             values[name] = value
     trainer = {**trainer_settings_for(model), **tables.get("trainer", {})}
     model_options = {
+        **network.get("model_options", {}),
         **tables.get("model_options", {}),
         **parse_assignments(context.params["model_option"], "--model-option"),
     }

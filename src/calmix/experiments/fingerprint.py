@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from calmix.data.columns import ColumnNames
 from calmix.data.splits import read_splits
 from calmix.training.configuration import DISTILLATION, TrainConfig
 
@@ -38,6 +39,7 @@ class Fingerprints:
 
     def __init__(self) -> None:
         self.data = cache(self._data)
+        self.unlabelled = cache(unlabelled_fingerprint)
         self.model = cache(model_fingerprint)
         self.teacher = cache(teacher_fingerprint)
 
@@ -70,9 +72,8 @@ class Fingerprints:
 
     def distillation_of(self, config: TrainConfig) -> dict[str, Any]:
         """Teachers by what they are made of: one that is trained first counts as its own run does."""
-        from calmix.training.teaching import is_method, read_unlabelled, teacher_config
+        from calmix.training.teaching import is_method, teacher_config
 
-        rows = read_unlabelled(config) if config.unlabelled else None
         return {
             "teachers": [
                 self.of(teacher_config(config, name)) if is_method(name) else self.teacher(name)
@@ -81,7 +82,7 @@ class Fingerprints:
             "temperature": config.teacher_temperature,
             "tau": config.tau,
             "hard_weight": config.hard_weight,
-            "unlabelled": rows.fingerprint() if rows is not None else None,
+            "unlabelled": self.unlabelled(config.unlabelled, config.columns()) if config.unlabelled else None,
         }
 
     def data_of(self, config: TrainConfig) -> dict[str, str]:
@@ -105,6 +106,12 @@ def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:
         is_file = isinstance(value, str) and Path(value).is_file()
         found[name] = hashlib.sha256(Path(value).read_bytes()).hexdigest() if is_file else value
     return found
+
+
+def unlabelled_fingerprint(source: str, columns: ColumnNames) -> str:
+    from calmix.training.teaching import read_unlabelled
+
+    return read_unlabelled(source, columns).fingerprint()
 
 
 def teacher_fingerprint(name: str) -> str:

@@ -16,8 +16,9 @@ from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, plain_config
+from calmix.training.prepared import check_student
 from calmix.training.recipe import check_output, train
-from calmix.training.teachers import Teacher, stage_teacher
+from calmix.training.teachers import CheckpointTeacher, Teacher, stage_teacher
 from calmix.training.teaching import open_teachers, teacher_config
 
 CACHE_VARIABLE = "CALMIX_CACHE"
@@ -47,26 +48,35 @@ def train_staged(
     if run.is_finished or not (needs_plain or config.teacher):
         return train(config, resume=resume)
     is_cache, store = store is None, store or default_store()
-    teachers = find_teachers(config, store) if config.teacher else None
+    teachers = find_teachers(config, store) if config.teacher else []
     if not needs_plain:
         return train(config, resume=resume, teachers=teachers)
+    fingerprint = None
     if plain_run is None:
         fingerprint = store.fingerprints.of(plain_config(config))
         state = "found" if store.is_finished(fingerprint) else "to be made"
         say(f"stage 1 of 2: plain run for the data map, {state} in {store.path / fingerprint}")
         plain_run = store.run_for(plain_config(config), fingerprint)
-        if is_cache and is_first_process():
-            store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small
     say(f"stage 2 of 2: {config.method}")
-    return train(config, resume=resume, plain_run=plain_run, passes=store.passes, teachers=teachers)
+    train(config, resume=resume, plain_run=plain_run, passes=store.passes, teachers=teachers)
+    is_teacher = any(isinstance(one, CheckpointTeacher) and one.stage == plain_run for one in teachers)
+    if is_cache and fingerprint is not None and not is_teacher and is_first_process():
+        store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small
+    return run
 
 
 def find_teachers(config: TrainConfig, store: RunStore) -> list[Teacher]:
     """The teachers of a student; those that methods name come from the store, trained there if missing."""
-    opened = open_teachers(config)  # first: what is wrong with these is known before anything is trained
-    for name in [name for name in config.teacher if name not in opened]:
-        made = teacher_config(config, name)
-        fingerprint = store.fingerprints.of(made)
+    opened = open_teachers(config)
+    stages = {name: teacher_config(config, name) for name in config.teacher if name not in opened}
+    fingerprints = {name: store.fingerprints.of(made) for name, made in stages.items()}
+    first = [*fingerprints.values()]
+    if needs_plain_run(config):
+        first.append(store.fingerprints.of(plain_config(config)))
+    if not all(map(store.is_finished, first)):
+        check_student(config, list(opened.values()))  # now, not after hours of training something else
+    for name, made in stages.items():
+        fingerprint = fingerprints[name]
         state = "found" if store.is_finished(fingerprint) else "to be made"
         say(f"teacher {name}, {state} in {store.path / fingerprint}")
         run = store.run_for(made, fingerprint)

@@ -1,6 +1,7 @@
 """The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after.
 
 DIR/<fingerprint>/               a run, finished or to be continued
+    <fingerprint>.restored/      weights that were dropped, while they are made anew
     <fingerprint>.log            what its training said
     <fingerprint>.failure.json   why it failed, until it is tried again
     <fingerprint>.lock           held while somebody works on it
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.experiments.fingerprint import Fingerprints
+from calmix.processes import is_first_process
 from calmix.run import Run, locked, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
@@ -65,12 +67,25 @@ class RunStore:
         return run
 
     def restore_model(self, config: TrainConfig, fingerprint: str) -> None:
-        """Make a run anew whose weights were dropped: to the same bits, since all else is the same."""
-        run = self.run(fingerprint)
+        """Make the weights of a run anew that were dropped: to the same bits, since all else is the same.
+
+        The run itself stays as it is, for others may be reading it.
+        """
+        from calmix.experiments.staged import train_staged
+        from calmix.training.hardware import wait_for_all_processes
+
+        run, again = self.run(fingerprint), self.run(f"{fingerprint}.restored")
         with self.locked(fingerprint):
             if not run.model.is_dir():
-                run.metrics_file.unlink(missing_ok=True)  # it marks the run as finished
-        self.run_for(config, fingerprint)
+                config = dataclasses.replace(config, output=str(again.path))
+                make_resumable(again, config)
+                train_staged(config, store=self, resume=True)
+                if is_first_process():
+                    again.metrics_file.unlink()  # without its model it is not finished any more
+                    again.model.replace(run.model)
+            if is_first_process():
+                shutil.rmtree(again.path, ignore_errors=True)
+            wait_for_all_processes()
 
     def plain_run_for(self, config: TrainConfig) -> Run:
         """The plain run with its dynamics on the same data, network, seed and settings.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -23,8 +25,9 @@ def kept_layers(layers: int, kept: int) -> list[int]:
 def cut_layers(model: PreTrainedModel, kept: int) -> None:
     """Take layers out of an encoder, in place, so that `kept` of them stay.
 
-    What the configuration says about each layer (`layer_types`) is cut alike, so that the network is the same
-    after it was saved and loaded. A network whose layers share one module (ALBERT) runs it fewer times.
+    What the configuration says about each layer is cut alike, so that the network is the same after it was
+    saved and loaded; one that would not be is refused. A network whose layers share one module (ALBERT) runs
+    it fewer times.
     """
     config: Any = model.config
     stack = next((m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) > 0), None)
@@ -37,6 +40,8 @@ def cut_layers(model: PreTrainedModel, kept: int) -> None:
             f"{type(model).__name__} has {layers} layers, fewer than {kept}",
             remedy=f"give --student-layers {layers} or less",
         )
+    if kept == layers:
+        return
     is_shared = len(stack) < layers
     chosen = kept_layers(layers, kept)
     if not is_shared:
@@ -47,7 +52,35 @@ def cut_layers(model: PreTrainedModel, kept: int) -> None:
             for module in layer.modules():
                 if isinstance(getattr(module, "layer_idx", None), int):  # decoders keep caches by it
                     setattr(module, "layer_idx", place)  # noqa: B010 (for mypy, modules hold tensors)
-    for name, value in list(vars(config).items()):
-        if isinstance(value, list) and len(value) == layers and "layer" in name:
-            setattr(config, name, [value[index] for index in chosen])
-    setattr(config, count, kept)
+    of_layers = [
+        name for name, value in vars(config).items() if isinstance(value, list) and len(value) == layers
+    ]
+    by_name = [name for name in of_layers if "layer" in name]
+    # Any other list of that length may have to do with layers (`attention_window`) or not (`pos_att_type`):
+    # it is cut only if the network cannot be built without.
+    for names in (by_name, of_layers):
+        if _try_config(
+            model, count, kept, {name: [getattr(config, name)[k] for k in chosen] for name in names}
+        ):
+            return
+    raise UserError(
+        f"{type(model).__name__} cannot be cut: its layers are not alike", remedy="leave it whole"
+    )
+
+
+def _try_config(model: PreTrainedModel, count: str, kept: int, lists: dict[str, list[Any]]) -> bool:
+    """Give a network that was cut the configuration it would be loaded by, if that makes the same network."""
+    config: Any = copy.deepcopy(model.config)
+    try:
+        for name, value in {**lists, count: kept}.items():
+            setattr(config, name, value)
+        with torch.device("meta"), torch.random.fork_rng():
+            loaded = type(model)(config)
+    except Exception:  # transformers raises whatever it likes at a configuration that does not hold
+        return False
+    shapes = [{name: v.shape for name, v in one.state_dict().items()} for one in (model, loaded)]
+    if shapes[0] != shapes[1]:
+        return False
+    for name, value in {**lists, count: kept}.items():
+        setattr(model.config, name, value)
+    return True

@@ -11,10 +11,11 @@ from transformers import Trainer
 
 from calmix.data.batches import BatchKeys
 from calmix.mixing.distillation import distillation_loss, mixed_targets, tempered
+from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses
 from calmix.training.arguments import MixupArguments
 from calmix.training.recording import count_classes
-from calmix.training.teacher_logits import TeacherLogits
+from calmix.training.teacher_logits import TeacherLogits, first_not_finite
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -43,6 +44,13 @@ class LearnsFromTeacher(_Base):
                 f"the training set has {rows} of {classes}",
                 remedy="give its logits for all training rows, in their order",
             )
+        for member in known.members:
+            wrong = first_not_finite(member)
+            if wrong is not None:
+                raise UserError(
+                    f"the teacher's logits of training row {wrong} (counted from 0) are not finite numbers",
+                    remedy="teach with another one, or leave the row out",
+                )
         self.teacher = known
 
     def taught(self, result: RowLosses, labels: Tensor) -> Tensor:
@@ -60,6 +68,15 @@ class LearnsFromTeacher(_Base):
             both = mixed_targets(targets, result.mixed.partner, result.mixed.ratio)
             soft = distillation_loss(result.mixed.logits, both, tau)
         return alpha * torch.where(labels >= 0, result.losses, 0.0) + (1 - alpha) * soft
+
+
+def check_learns_unlabelled(method: Method) -> None:
+    """Refuse a method that could do nothing with rows without a label."""
+    if method.pairs != "none":
+        raise UserError(
+            f"{method.name} mixes labels, and some rows have none",
+            remedy="leave the unlabelled rows out, or use a method that mixes nothing, such as plain",
+        )
 
 
 def check_teachable(result: RowLosses) -> None:

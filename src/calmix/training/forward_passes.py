@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from calmix.training.hardware import place_in_group
 
 Batch = dict[str, Tensor]
 
@@ -21,9 +24,11 @@ def best_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def batches_of(encoded: Any, collator: Any, batch_size: int, device: torch.device) -> Iterator[Batch]:
-    """The batches of a dataset in its own order, without labels."""
-    for start in range(0, len(encoded), batch_size):
+def batches_of(
+    encoded: Any, collator: Any, batch_size: int, device: torch.device, *, first: int = 0, every: int = 1
+) -> Iterator[Batch]:
+    """The batches of a dataset in its own order, without labels; of `every` so many the `first` one."""
+    for start in range(first * batch_size, len(encoded), every * batch_size):
         features = [encoded[place] for place in range(start, min(start + batch_size, len(encoded)))]
         batch = collator(features)
         yield {name: value.to(device) for name, value in batch.items() if name != "labels"}
@@ -33,14 +38,26 @@ def batches_of(encoded: Any, collator: Any, batch_size: int, device: torch.devic
 def forward_logits(
     model: nn.Module, encoded: Any, collator: Any, *, batch_size: int = 64, device: torch.device
 ) -> NDArray[np.float32]:
-    """Logits in evaluation mode, in the order of the rows."""
+    """Logits in evaluation mode, in the order of the rows.
+
+    The processes of a group share the batches and all have the whole answer, to the same bits as one process
+    alone. No Trainer is made: a second one would reset the state of accelerate that the first one trains by.
+    """
     model.to(device).eval()
     view, order = encoded.by_length()
-    parts = [
-        model(**batch).logits.float().cpu().numpy()
-        for batch in batches_of(view, collator, batch_size, device)
-    ]
-    by_length = np.concatenate(parts)
+    rank, processes = place_in_group()
+    # As the Trainer does: a tokenizer may make more than the network takes.
+    accepted = set(inspect.signature(model.forward).parameters)
+    own = []
+    for batch in batches_of(view, collator, batch_size, device, first=rank, every=processes):
+        taken = {name: value for name, value in batch.items() if name in accepted}
+        own.append(model(**taken).logits.float().cpu().numpy())
+    shares = [own]
+    if processes > 1:
+        shares = [[] for _ in range(processes)]
+        torch.distributed.all_gather_object(shares, own)
+    batches = -(-len(view) // batch_size)
+    by_length = np.concatenate([shares[place % processes][place // processes] for place in range(batches)])
     logits = np.empty_like(by_length)
     logits[order] = by_length
     return logits

@@ -40,9 +40,25 @@ def prepared_processor(threads: int | None = None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def wait_for_all_processes() -> None:
+def place_in_group() -> tuple[int, int]:
+    """Which of how many processes that work together this is; (0, 1) where it is alone."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def wait_for_all_processes() -> None:
+    if place_in_group()[1] > 1:
         torch.distributed.barrier()
+
+
+def as_the_first_sees(found: bool) -> bool:
+    """What the first process has found, for all of them: each may look at a disk at another time."""
+    if place_in_group()[1] == 1:
+        return found
+    told = [found]
+    torch.distributed.broadcast_object_list(told, src=0)
+    return told[0]
 
 
 def check_device(device: str) -> None:

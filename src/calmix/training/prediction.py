@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer
 
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.models.inputs import Encoded
 from calmix.models.loading import load_inputs, load_trained
+from calmix.training.forward_passes import best_device, forward_logits
 from calmix.training.hardware import check_device, prepared_processor
-from calmix.training.progress import hush, quiet
+from calmix.training.progress import hush
 
 
 def predict_logits(trainer: Trainer, rows: Encoded) -> NDArray[np.float32]:
@@ -46,22 +46,9 @@ def predict_with_checkpoint(
     model = load_trained(directory)
     inputs = load_inputs(directory, model, max_length=max_length)
     encoded = inputs.encode(rows)
-    arguments = TrainingArguments(
-        output_dir=str(directory),  # nothing is written there
-        per_device_eval_batch_size=batch_size,
-        report_to="none",
-        use_cpu=device == "cpu",
-        dataloader_pin_memory=torch.cuda.is_available() and device != "cpu",
-        disable_tqdm=True,
-    )
-    trainer = Trainer(
-        model=model,
-        args=arguments,
-        data_collator=inputs.collator(is_choice=encoded.is_choice),
-    )
-    quiet(trainer)
+    collator = inputs.collator(is_choice=encoded.is_choice)
     with prepared_processor(threads):
-        return predict_logits(trainer, encoded)
+        return forward_logits(model, encoded, collator, batch_size=batch_size, device=best_device(device))
 
 
 def as_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel
 
-from calmix.data.checks import Finding
-from calmix.data.splits import Splits
+from calmix.data.checks import Finding, check_splits
+from calmix.data.rows import Rows
+from calmix.data.sampling import stratified_sample
+from calmix.data.splits import Splits, read_splits
+from calmix.mixing.method import get_method
+from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded, Inputs
-from calmix.training.guidance import Guidance
+from calmix.models.network import Network, freeze_embeddings, load_network
+from calmix.run import Run
+from calmix.training.configuration import ALL_ROWS, TrainConfig
+from calmix.training.distilling import check_learns_unlabelled
+from calmix.training.guidance import Guidance, needs_plain_run
+from calmix.training.progress import hush
+from calmix.training.teachers import Teacher
 from calmix.training.teaching import Teaching
 
 
@@ -26,3 +39,72 @@ class Prepared:
     """What a plain run said about the training rows, where one came first."""
     teaching: Teaching | None = None
     """The teachers of a student."""
+
+    def fingerprints(self) -> dict[str, str]:
+        """What a run is made of, beside its options: a run that goes on must find the same."""
+        splits = self.splits
+        named = {"train": splits.train, "validation": splits.validation, **splits.tests}
+        found = {name: rows.fingerprint() for name, rows in named.items()}
+        return found | (self.teaching.fingerprints() if self.teaching is not None else {})
+
+
+def prepare(
+    config: TrainConfig,
+    plain_run: Run | None = None,
+    passes: Path | None = None,
+    teachers: Sequence[Teacher] | None = None,
+) -> Prepared:
+    """Read the data, load the network, encode, and look for what is wrong with the data."""
+    splits = read_data(config)
+    guidance = None
+    if plain_run is not None and passes is not None and needs_plain_run(config):
+        guidance = Guidance.from_run(plain_run, config, splits.train, passes)
+        if config.train_region != ALL_ROWS:
+            guidance = guidance.narrowed()
+            splits = replace(splits, train=guidance.rows)
+    teaching = Teaching.prepare(config, splits.train, teachers) if config.teacher else None
+    network = make_network(config, splits.train)
+    inputs = network.inputs
+    encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
+    others = {"validation": splits.validation, **splits.tests}
+    if teaching is not None and teaching.unlabelled is not None:
+        others["unlabelled"] = teaching.unlabelled
+    encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
+    findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
+    findings += inputs.findings(encoded)
+    return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
+
+
+def check_student(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
+    """Find what is wrong with a student before the teachers that it still lacks are trained.
+
+    `teachers` are those that are there already.
+    """
+    hush()
+    if config.unlabelled:
+        check_learns_unlabelled(get_method(config.method, **config.options_of_method()))
+    train = read_data(config).train
+    # Which rows of a region a teacher must know is not known yet.
+    Teaching.checked(config, train if config.train_region == ALL_ROWS else train.select([]), teachers)
+    with torch.random.fork_rng():
+        make_network(config, train)
+
+
+def read_data(config: TrainConfig) -> Splits:
+    """The splits; of the training rows as many as are asked for."""
+    splits = read_splits(
+        config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
+    )
+    if config.train_rows is not None and config.train_rows < len(splits.train):
+        splits = replace(splits, train=stratified_sample(splits.train, config.train_rows, config.seed))
+    return splits
+
+
+def make_network(config: TrainConfig, train: Rows) -> Network:
+    """The network to train: loaded or made, cut and frozen."""
+    network = load_network(config.model, train, **config.network_settings())
+    if config.student_layers is not None:
+        cut_layers(network.model, config.student_layers)
+    if config.freeze_embeddings:
+        freeze_embeddings(network)
+    return network

@@ -10,31 +10,23 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from calmix.data.checks import check_splits
-from calmix.data.sampling import stratified_sample
-from calmix.data.splits import Splits, read_splits
 from calmix.data.unlabelled import WithUnlabelled
-from calmix.models.cutting import cut_layers
-from calmix.models.inputs import Encoded
-from calmix.models.network import freeze_embeddings, load_network
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete, relocate_best
-from calmix.training.configuration import ALL_ROWS, TrainConfig
-from calmix.training.guidance import Guidance, needs_plain_run
+from calmix.training.configuration import TrainConfig
+from calmix.training.guidance import needs_plain_run
 from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.outcome import finish
-from calmix.training.prepared import Prepared
+from calmix.training.prepared import Prepared, prepare
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.selection import SELECTION_METRIC, epoch_metrics
 from calmix.training.teachers import Teacher
-from calmix.training.teaching import Teaching
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
@@ -88,7 +80,7 @@ def _train(
         trainer.preflight(is_taught=prepared.teaching is not None)
         checkpoint = newest_complete(run.checkpoints) if resume else None
         if trainer.is_world_process_zero():
-            open_run(run, config, prepared.splits, resume=checkpoint is not None)
+            open_run(run, config, prepared, resume=checkpoint is not None)
             if checkpoint is not None:
                 relocate_best(checkpoint)
         if prepared.teaching is not None:
@@ -130,41 +122,6 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
             file=run.config_file,
             remedy="resume with the same options, or name another --output",
         )
-
-
-def prepare(
-    config: TrainConfig,
-    plain_run: Run | None = None,
-    passes: Path | None = None,
-    teachers: Sequence[Teacher] | None = None,
-) -> Prepared:
-    """Read the data, load the network, encode, and look for what is wrong with the data."""
-    splits = read_splits(
-        config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
-    )
-    if config.train_rows is not None and config.train_rows < len(splits.train):
-        splits = replace(splits, train=stratified_sample(splits.train, config.train_rows, config.seed))
-    guidance = None
-    if plain_run is not None and passes is not None and needs_plain_run(config):
-        guidance = Guidance.from_run(plain_run, config, splits.train, passes)
-        if config.train_region != ALL_ROWS:
-            guidance = guidance.narrowed()
-            splits = replace(splits, train=guidance.rows)
-    teaching = Teaching.prepare(config, splits.train, teachers) if config.teacher else None
-    network = load_network(config.model, splits.train, **config.network_settings())
-    if config.student_layers is not None:
-        cut_layers(network.model, config.student_layers)
-    if config.freeze_embeddings:
-        freeze_embeddings(network)
-    inputs = network.inputs
-    encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
-    others = {"validation": splits.validation, **splits.tests}
-    if teaching is not None and teaching.unlabelled is not None:
-        others["unlabelled"] = teaching.unlabelled
-    encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
-    findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
-    findings += inputs.findings(encoded)
-    return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
 
 
 def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Progress) -> MixupTrainer:
@@ -220,17 +177,18 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
     return trainer
 
 
-def open_run(run: Run, config: TrainConfig, splits: Splits, *, resume: bool) -> None:
-    """Make the run directory, or see that the one to resume was made from the same data."""
-    fingerprints = {
-        name: rows.fingerprint()
-        for name, rows in {"train": splits.train, "validation": splits.validation, **splits.tests}.items()
-    }
+def open_run(run: Run, config: TrainConfig, prepared: Prepared, *, resume: bool) -> None:
+    """Make the run directory, or see that the one to resume was made from the same data and teachers."""
+    fingerprints = prepared.fingerprints()
     file = run.checkpoints / FINGERPRINTS_FILE
     if resume:
-        if json.loads(file.read_text()) != fingerprints:
+        then = json.loads(file.read_text())
+        # A student that was begun before its teachers were written down does not know them.
+        changed = [name for name, now in fingerprints.items() if then.get(name, now) != now]
+        if changed:
+            what = "the teacher has" if changed[0].startswith("teacher ") else "the data files have"
             raise UserError(
-                "the data files have changed since the run began", file=run.path, remedy="start a new run"
+                f"{what} changed since the run began ({changed[0]})", file=run.path, remedy="start a new run"
             )
         return
     for left in run.path.iterdir() if run.path.is_dir() else ():

@@ -21,11 +21,12 @@ from scipy.special import log_softmax, logsumexp
 from calmix.data.rows import Rows
 from calmix.processes import is_first_process
 from calmix.run import replacing, write_json
-from calmix.training.hardware import wait_for_all_processes
+from calmix.training.hardware import as_the_first_sees, wait_for_all_processes
 from calmix.training.teachers import Teacher
 from calmix.user_error import UserError
 
 Logits = NDArray[np.float32]
+ANEW = "delete it: the logits are then computed anew"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +82,18 @@ def cached_answers(
     """
     logits_file, facts_file = place.with_suffix(".npy"), place.with_suffix(".json")
     facts = facts_of(teacher, rows)
-    if facts_file.is_file():
+    # One process looks for all: to compute them is work that they share, and one may look late.
+    if as_the_first_sees(are_kept(place)):
         check_facts(facts_file, facts)
     else:
         answers = teacher.answers(rows, device=device, threads=threads)
+        wrong = first_not_finite(answers)
+        if wrong is not None:
+            raise UserError(
+                f"what this teacher says about row {str(rows.row_ids[wrong])!r} is not a finite number",
+                file=teacher.name,
+                remedy="teach with another one, or leave the row out",
+            )
         if is_first_process():
             with replacing(logits_file) as fresh:
                 np.save(fresh, answers)
@@ -93,14 +102,30 @@ def cached_answers(
     try:
         kept: Logits = np.load(logits_file, mmap_mode="r")
     except (OSError, ValueError) as error:
-        raise UserError(f"the teacher's logits cannot be read ({error})", file=logits_file) from error
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"the teacher's logits cannot be read ({reason})", file=logits_file, remedy=ANEW
+        ) from error
     if kept.dtype != np.float32 or kept.shape != (len(rows), rows.class_count):
         expected = f"{len(rows)} rows of {rows.class_count} classes"
         found = " x ".join(map(str, kept.shape))
-        raise UserError(
-            f"the teacher's logits are {found}, not {expected}", file=logits_file, remedy="delete the file"
-        )
+        raise UserError(f"the teacher's logits are {found}, not {expected}", file=logits_file, remedy=ANEW)
     return kept
+
+
+def are_kept(place: Path) -> bool:
+    """Whether there are answers at a place. Whoever deletes one of the files has them made anew."""
+    return place.with_suffix(".npy").is_file() and place.with_suffix(".json").is_file()
+
+
+def first_not_finite(logits: ArrayLike) -> int | None:
+    """The first row that holds NaN or infinity: all that is learned from it would be NaN too.
+
+    >>> first_not_finite([[0.0, 1.0], [0.0, np.nan]]), first_not_finite([[0.0, 1.0]])
+    (1, None)
+    """
+    wrong = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+    return int(wrong[0]) if len(wrong) else None
 
 
 def facts_of(teacher: Teacher, rows: Rows) -> dict[str, Any]:
@@ -121,7 +146,10 @@ def inputs_fingerprint(rows: Rows) -> str:
 
 def check_facts(file: Path, wanted: dict[str, Any]) -> None:
     """Refuse answers that are not those asked for, and say why."""
-    found = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError("what its logits were made from cannot be read", file=file, remedy=ANEW) from error
     remedy = "name another --output, or delete the directory to compute them anew"
     if found["label_names"] != wanted["label_names"]:
         had, have = ", ".join(found["label_names"]), ", ".join(wanted["label_names"])

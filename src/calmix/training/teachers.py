@@ -11,14 +11,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.prediction_files import read_answers
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.models.folding import CONFIG_KEY
@@ -98,27 +98,38 @@ class PredictionsTeacher(Teacher):
     file: Path
 
     @cached_property
-    def predictions(self) -> Predictions:
-        return read_predictions(self.file)
+    def read(self) -> Callable[[tuple[str, ...]], Predictions]:
+        """Its answers to rows of the named classes; the file is read once."""
+        return cache(partial(read_answers, self.file))
 
     def check(self, rows: Rows) -> None:
         self._find(rows)
         self._classes(rows)
 
     def answers(self, rows: Rows, *, device: str = "auto", threads: int | None = None) -> NDArray[np.float32]:
-        found = self.predictions.select(self._find(rows))
+        found = self.read(rows.label_names).select(self._find(rows))
         # The logarithms of probabilities are logits.
         logits = found.values if found.kind == "logits" else found.log_probabilities()
         return np.asarray(logits[:, self._classes(rows)], dtype=np.float32)
 
     def _find(self, rows: Rows) -> NDArray[np.int64]:
-        if self.predictions.ids is None:
+        ids = self.read(rows.label_names).ids
+        if ids is None:
             raise UserError(
                 "no column 'row_id': a teacher's rows are found by their ids",
                 file=self.file,
                 remedy="write the ids of the training rows into it",
             )
-        places = {row_id: place for place, row_id in enumerate(self.predictions.ids.tolist())}
+        places: dict[str, int] = {}
+        for place, row_id in enumerate(ids.tolist()):
+            if places.setdefault(row_id, place) != place:
+                raise UserError(
+                    f"the row id {row_id!r} stands twice, first in row {places[row_id] + 1}",
+                    file=self.file,
+                    row=place + 1,
+                    column="row_id",
+                    remedy="leave one of the two out",
+                )
         wanted = rows.row_ids.tolist()
         missing = [row_id for row_id in wanted if row_id not in places]
         if missing:
@@ -128,19 +139,19 @@ class PredictionsTeacher(Teacher):
                 file=self.file,
                 remedy="predict all of them; --id-column names the rows alike in both files",
             )
-        if len(places) < len(self.predictions):
-            raise UserError("a row id stands twice", file=self.file, column="row_id")
         return np.array([places[row_id] for row_id in wanted], dtype=np.int64)
 
     def _classes(self, rows: Rows) -> NDArray[np.int64]:
-        names = self.predictions.class_names
-        numbered = names == tuple(str(number) for number in range(len(names)))
-        if numbered and len(names) == rows.class_count:
-            return np.arange(len(names))  # logit_0, logit_1, ...: by their number
-        return class_order(names, rows.label_names, str(self.file))
+        remedy = "name its columns by the classes: " + ", ".join(f"prob_{name}" for name in rows.label_names)
+        return class_order(self.read(rows.label_names).class_names, rows.label_names, str(self.file), remedy)
 
 
-def class_order(theirs: Sequence[str], ours: Sequence[str], who: str) -> NDArray[np.int64]:
+CHECKPOINT_REMEDY = "teach with one of the same classes; a checkpoint names them in config.json (id2label)"
+
+
+def class_order(
+    theirs: Sequence[str], ours: Sequence[str], who: str, remedy: str = CHECKPOINT_REMEDY
+) -> NDArray[np.int64]:
     """Where each of our classes stands among the teacher's.
 
     >>> class_order(("positive", "negative"), ("negative", "positive"), "run").tolist()
@@ -150,7 +161,7 @@ def class_order(theirs: Sequence[str], ours: Sequence[str], who: str) -> NDArray
         raise UserError(
             f"the teacher's labels are {', '.join(theirs)}, those of the training data {', '.join(ours)}",
             file=who,
-            remedy="teach with one of the same classes; a checkpoint names them in config.json (id2label)",
+            remedy=remedy,
         )
     place = {name: index for index, name in enumerate(theirs)}
     return np.array([place[name] for name in ours], dtype=np.int64)

@@ -20,13 +20,15 @@ import pyarrow as pa
 
 from calmix.calibration.predictions import Predictions
 from calmix.data.checks import Finding, shared_with_training
+from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 from calmix.mixing.method import method_classes
 from calmix.run import Run, locked
 from calmix.training.configuration import TrainConfig
-from calmix.training.teacher_logits import TeacherLogits, cached_answers
+from calmix.training.model_settings import settings_for
+from calmix.training.teacher_logits import TeacherLogits, are_kept, cached_answers
 from calmix.training.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.user_error import UserError
 
@@ -40,13 +42,21 @@ def is_method(name: str) -> bool:
 
 def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
     """The run of a teacher that is trained first: the student's data, seed and settings, its own method."""
+    model = config.teacher_model or config.model
+    if settings_for(model) != settings_for(config.model):
+        raise UserError(
+            f"--teacher-model {model} is not trained by the settings that suit a student of model "
+            f"{config.model}",
+            remedy="train it with calmix train, then give --teacher RUN",
+        )
     options = {name: value for name, value in config.teacher_options.items() if name in options_of(method)}
     return dataclasses.replace(
         config.without_teacher(),
         method=method,
         method_options=options,
         label_smoothing=config.teacher_label_smoothing,
-        model=config.teacher_model or config.model,
+        model=model,
+        model_options=config.model_options if model == config.model else {},
         student_layers=None,
     )
 
@@ -75,12 +85,11 @@ def open_teachers(config: TrainConfig) -> dict[str, Teacher]:
     return {name: open_teacher(name, keeps_temperature=config.teacher_temperature) for name in places}
 
 
-def read_unlabelled(config: TrainConfig, train: Rows | None = None) -> Rows:
+def read_unlabelled(source: str, columns: ColumnNames, train: Rows | None = None) -> Rows:
     """The rows without labels; with `train`, of the same task as these."""
-    assert config.unlabelled is not None
     names = train.label_names if train is not None else None
     task = train.task if train is not None else None
-    return read_rows(config.unlabelled, "unlabelled", config.columns(), names, labelled=False, task=task)
+    return read_rows(source, "unlabelled", columns, names, labelled=False, task=task)
 
 
 @dataclass(frozen=True)
@@ -94,16 +103,28 @@ class Teaching:
 
     @classmethod
     def prepare(cls, config: TrainConfig, train: Rows, teachers: Sequence[Teacher] | None) -> Teaching:
-        """Everything that can be wrong with the teachers is found here."""
+        """The teachers with their weights, and all rows read."""
         if teachers is None:
             opened = open_teachers(config)
             missing = [name for name in config.teacher if name not in opened]
             if missing:
                 raise UserError(f"the teacher {missing[0]!r} is not trained yet", remedy="give teachers")
             teachers = [opened[name] for name in config.teacher]
+        teaching = cls.checked(config, train, teachers)
+        for number, teacher in enumerate(teachers, start=1):
+            is_known = are_kept(teaching.place(number, Run(Path(config.output))))
+            if isinstance(teacher, CheckpointTeacher) and not is_known:
+                teacher.get_ready()
+        return teaching
+
+    @classmethod
+    def checked(cls, config: TrainConfig, train: Rows, teachers: Sequence[Teacher]) -> Teaching:
+        """Everything that can be wrong with the teachers and the unlabelled rows is found here."""
         if config.unlabelled and train.task == "image":
             raise UserError("--unlabelled is for texts, and the rows are images", remedy="leave it out")
-        unlabelled = read_unlabelled(config, train) if config.unlabelled else None
+        unlabelled = (
+            read_unlabelled(config.unlabelled, config.columns(), train) if config.unlabelled else None
+        )
         teaching = cls(config, tuple(teachers), train, unlabelled)
         rows = teaching.rows
         repeated = len(rows) - len(set(rows.row_ids.tolist()))
@@ -113,12 +134,16 @@ class Teaching:
                 file=config.unlabelled,
                 remedy="give them ids of their own",
             )
-        for number, teacher in enumerate(teachers, start=1):
+        for teacher in teachers:
             teacher.check(rows)
-            is_known = teaching.place(number, Run(Path(config.output))).is_file()
-            if isinstance(teacher, CheckpointTeacher) and not is_known:
-                teacher.get_ready()
         return teaching
+
+    def fingerprints(self) -> dict[str, str]:
+        """What must be the same when a run goes on, by names that no split can have."""
+        found = {f"teacher {number}": one.identity for number, one in enumerate(self.teachers, start=1)}
+        if self.unlabelled is not None:
+            found["unlabelled rows"] = self.unlabelled.fingerprint()
+        return found
 
     @property
     def rows(self) -> Rows:

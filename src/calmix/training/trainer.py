@@ -44,7 +44,7 @@ from calmix.models.folding import last_linear
 from calmix.models.seams import Cut, Seams
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import Checkpointing, newest_complete
-from calmix.training.distilling import LearnsFromTeacher, check_teachable
+from calmix.training.distilling import LearnsFromTeacher, check_learns_unlabelled, check_teachable
 from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.optimization import OwnOptimization
 from calmix.training.recording import RecordsDynamics, count_classes, label_column
@@ -96,11 +96,8 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         """The groups of rows that the method wants side by side in every batch."""
         rows: Any = self.train_dataset
         labelled = self.labelled_rows
-        if labelled < len(rows) and self.method.pairs != "none":
-            raise UserError(
-                f"{self.method.name} mixes labels, and some rows have none",
-                remedy="leave the unlabelled rows out, or use a method that mixes nothing, such as plain",
-            )
+        if labelled < len(rows):
+            check_learns_unlabelled(self.method)
         if known is None:
             if self.method.needs_map:
                 raise UserError(
