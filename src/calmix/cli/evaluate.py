@@ -79,13 +79,15 @@ def evaluate(
     from calmix.calibration.file_evaluation import evaluate_sources, open_sources
 
     sources: list[Source] = []
+    notes: list[str] = []
     for place, path in enumerate(files or []):
         sources += open_sources(path, origin=place)
     settings = {"max_length": max_length, "batch_size": batch_size, "device": device}
     if ensemble:
         from calmix.calibration.ensemble import ensemble_sources
 
-        sources += ensemble_sources(sources, origin=len(files or []))
+        ensembles, notes = ensemble_sources(sources, origin=len(files or []))
+        sources += ensembles
     if mc_dropout is not None:
         dropped = _dropout_sources(files or [], mc_dropout, settings, seed=seed)
         if not dropped and model is None:
@@ -116,6 +118,8 @@ def evaluate(
         intervals=intervals,
         seed=seed,
     )
+    if notes:
+        result["notes"] = notes
     if as_json:
         print_json(result)
     else:
@@ -205,6 +209,8 @@ def _print(result: dict[str, Any]) -> None:
         if found["metric"] is None:
             pair = f"{found['first']} and {found['second']}"
             print_line(console, f"{pair} are not compared: {found['reason']}")
+    for note in result.get("notes", []):
+        print_line(console, note)
 
 
 def _that_fit(console: Console, files: list[dict[str, Any]]) -> list[Table]:
