@@ -108,7 +108,8 @@ def write_run(path, seed, held_out):
 
 def test_runs_that_held_out_different_rows_are_averaged_on_the_test_set(calmix, tmp_path):
     runs = [
-        write_run(tmp_path / f"run-{seed}", seed, range(start, start + 40)) for seed, start in ((1, 0), (2, 5))
+        write_run(tmp_path / f"run-{seed}", seed, range(start, start + 40))
+        for seed, start in ((1, 0), (2, 5))
     ]
     code, out, err = calmix("evaluate", "--ensemble", *runs, "--no-intervals", "--json")
     assert code == 0, err

@@ -52,12 +52,14 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
 
 def image_size_for(name: str, sizes: Sequence[tuple[int, int]], asked: Any = None) -> tuple[int, int]:
     """(height, width) that all images are brought to: their own if they share one, else a square of the
-    median short side, at most 224.
+    median short side; the short side at most 224.
 
     >>> image_size_for("resnet18", [(28, 28), (28, 28)]), image_size_for("vgg16", [(28, 28)])
     ((28, 28), (32, 32))
     >>> image_size_for("resnet18", [(300, 400), (640, 480), (100, 90)])
     (224, 224)
+    >>> image_size_for("resnet18", [(3000, 4000), (3000, 4000)])
+    (224, 299)
     """
     least = LEAST_VGG if name == "vgg16" else 8
     if asked is not None:
@@ -67,6 +69,8 @@ def image_size_for(name: str, sizes: Sequence[tuple[int, int]], asked: Any = Non
         return int(size[0]), int(size[1])
     if len(set(sizes)) == 1:
         height, width = sizes[0]
+        scale = min(1.0, LARGEST_SIDE / min(height, width))
+        height, width = round(scale * height), round(scale * width)
     else:
         sides = sorted(min(size) for size in sizes)
         height = width = min(sides[len(sides) // 2], LARGEST_SIDE)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from calmix.data.checks import check_splits
+from calmix.data.images import UnreadableImage
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
 from calmix.data.unlabelled import WithUnlabelled
@@ -95,8 +96,10 @@ def _train(
             trainer.accelerator.wait_for_everyone()  # the run directory is there
             trainer.learn_from(prepared.teaching.logits(run))
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except UserError:
-        if not was_there:  # the directory is of this call's making, and nothing in it can be used
+    except UserError as error:
+        # Where a file went away in mid-training, the run can go on from its checkpoint once it is back.
+        resumes = isinstance(error, UnreadableImage) and newest_complete(run.checkpoints) is not None
+        if not was_there and not resumes:  # of this call's making, and nothing in it can be used
             shutil.rmtree(run.path, ignore_errors=True)
         raise
     finally:
@@ -159,9 +162,9 @@ def prepare(
     inputs = network.inputs
     encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
     others = {"validation": splits.validation, **splits.tests}
-    if teaching is not None and teaching.unlabelled is not None:
-        others["unlabelled"] = teaching.unlabelled
     encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
+    if teaching is not None and teaching.unlabelled is not None:  # trained on too
+        encoded["unlabelled"] = inputs.encode(teaching.unlabelled, training_seed=config.seed)
     findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
     findings += inputs.findings(encoded)
     return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
@@ -203,8 +206,7 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
     view, _ = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
     if "unlabelled" in prepared.encoded:
-        more: Any = prepared.encoded["unlabelled"]
-        rows = WithUnlabelled(rows, more)
+        rows = WithUnlabelled(rows, prepared.encoded["unlabelled"])
     trainer = MixupTrainer(
         model=prepared.model,
         args=arguments,
