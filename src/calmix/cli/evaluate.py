@@ -46,7 +46,7 @@ def evaluate(
     model: Annotated[
         Path | None, typer.Option(help="A checkpoint directory (or a run) to predict --data with.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="A labelled file for --model.")] = None,
+    data: Annotated[str | None, typer.Option(help="Labelled data for --model, as for train.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of --data. Default: text.")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of --data. Default: text_pair.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Column of --data. Default: choices.")] = None,
@@ -138,24 +138,29 @@ def _dropout_sources(files: list[Path], passes: int, settings: dict[str, Any], *
         if not (path / "config.yaml").is_file():
             continue
         run = Run.open(path)
-        temperature = float(run.metrics()["temperature"])
+        metrics = run.metrics()
+        temperature = float(metrics["temperature"])
         length = settings["max_length"] or run.config()["max_length"]
         for split, rows in rows_of_run(run).items():
             found = dropout_with_checkpoint(
                 run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}
             )
             facts = {"mc_dropout": passes, "encoder_passes": found.encoder_passes}
+            # The temperature was fitted on these very rows.
+            fitted = {"in_sample": True} if metrics["splits"][split]["calibrated"].get("in_sample") else {}
             name = f"{run.path}:{split}, MC dropout"
             for stage, scale in (("calibrated", 1.0), ("uncalibrated", 1 / temperature)):
                 predictions = found.predictions(rows, scale)
-                title = name if stage == "calibrated" else f"{name} (uncalibrated)"
-                made.append(Source(title, partial(list, [predictions]), place, split, stage, facts))
+                is_calibrated = stage == "calibrated"
+                title = name if is_calibrated else f"{name} (uncalibrated)"
+                own = facts | (fitted if is_calibrated else {})
+                made.append(Source(title, partial(list, [predictions]), place, split, stage, own))
     return made
 
 
 def _predicted(
     model: Path,
-    data: Path,
+    data: str,
     columns: dict[str, str | None],
     settings: dict[str, Any],
     mc_dropout: int | None,
@@ -166,6 +171,7 @@ def _predicted(
     """What a checkpoint says about a labelled file; a run knows its own columns and length."""
     from calmix.calibration.file_evaluation import Source
     from calmix.data.columns import ColumnNames
+    from calmix.data.embedded_images import PREFIX
     from calmix.data.reading import read_rows
     from calmix.models.loading import trained_labels
     from calmix.run import Run
@@ -178,7 +184,7 @@ def _predicted(
         settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}
         checkpoint = run.model
     # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
-    name = data.name.split(".")[0] or "data"
+    name = Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
     labels = trained_labels(checkpoint)
     rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
 
