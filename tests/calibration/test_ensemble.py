@@ -13,6 +13,7 @@ from calmix.calibration.ensemble import ensemble
 from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.scores import negative_log_likelihood
+from calmix.run import Run, write_json, write_yaml
 
 
 def drawn(seed, rows=40, ids=True, logits=True):
@@ -87,3 +88,45 @@ def test_no_torch_is_loaded(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().splitlines()[-1] == "False"
+
+
+def write_run(path, seed, held_out):
+    """A run whose validation rows are its own, as with another seed; its test rows are everybody's."""
+    run = Run(path)
+    for split, predictions in {
+        "validation": Predictions.from_logits(
+            drawn(seed).values, drawn(seed).labels, ids=[f"train-{row}" for row in held_out]
+        ),
+        "test": drawn(seed + 10),
+    }.items():
+        write_predictions(run.predictions_file(split), predictions)
+    stages = {"uncalibrated": {}, "calibrated": {}}
+    write_json(run.metrics_file, {"temperature": 2.0, "splits": {"validation": stages, "test": stages}})
+    write_yaml(run.config_file, {})
+    return path
+
+
+def test_runs_that_held_out_different_rows_are_averaged_on_the_test_set(calmix, tmp_path):
+    runs = [
+        write_run(tmp_path / f"run-{seed}", seed, range(start, start + 40))
+        for seed, start in ((1, 0), (2, 5))
+    ]
+    code, out, err = calmix("evaluate", "--ensemble", *runs, "--no-intervals", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    made = [one["file"] for one in result["files"] if "members" in one]
+    assert made == ["ensemble of 2:test", "ensemble of 2:test (uncalibrated)"]
+    (note,) = result["notes"]
+    assert note.startswith("no ensemble of 'validation': the members differ in its rows (5 row ids")
+    code, out, _ = calmix("evaluate", "--ensemble", *runs, "--no-intervals")
+    assert "no ensemble of 'validation'" in out
+
+
+def test_runs_without_any_common_row_are_refused(calmix, tmp_path):
+    runs = [write_run(tmp_path / f"run-{seed}", seed, range(seed, seed + 40)) for seed in (1, 2)]
+    for run in runs:
+        metrics = json.loads((run / "metrics.json").read_text())
+        del metrics["splits"]["test"]
+        write_json(run / "metrics.json", metrics)
+    code, _, err = calmix("evaluate", "--ensemble", *runs)
+    assert (code, "no ensemble of 'validation'" in err) == (2, True)

@@ -19,8 +19,10 @@ from calmix import register_networks
 from calmix.calibration.prediction_files import read_predictions
 from calmix.data.images import decode
 from calmix.data.reading import read_rows
+from calmix.models import built_in
 from calmix.models.inputs import TextInputs
 from calmix.models.loading import load_inputs, load_tokenizer, load_trained
+from calmix.models.networks.vgg import VggConfig
 from calmix.training.checkpoints import newest_complete
 from calmix.user_error import UserError
 from pictures import write_folders, write_npz
@@ -79,7 +81,22 @@ def test_every_built_in_network(calmix, data, tmp_path, model):
     )
 
 
-@pytest.mark.parametrize("family", ["vit", "convnext", "resnet"])
+def test_the_resnet_of_transformers_that_larger_images_get(calmix, data, tmp_path, monkeypatch):
+    monkeypatch.setitem(built_in.LAYERS, "resnet18", (1, 1, 1, 1))
+    train(calmix, data, tmp_path / "run", "resnet18", "--epochs", 1, "--batch-size", 30, "--method",
+          "manifold-mixup", "--model-option", "image_size=64", "--model-option", "dropout=0.3",
+          "--learning-rate", 0.01)  # fmt: skip
+    assert read_json(tmp_path / "run" / "model" / "config.json")["model_type"] == "resnet"
+    assert_loads_calibrated(tmp_path / "run", data)
+    code, out, err = calmix("evaluate", tmp_path / "run", "--mc-dropout", 2, "--no-intervals", "--json")
+    assert code == 0, err
+    dropped = {one["file"].rpartition(":")[2]: one for one in json.loads(out)["files"] if "mc_dropout" in one}
+    assert dropped["test, MC dropout"]["encoder_passes"] == 1
+    in_sample = [name for name, one in dropped.items() if one.get("in_sample")]
+    assert in_sample == ["validation, MC dropout"], "the temperature was fitted there"
+
+
+@pytest.mark.parametrize("family", ["vit", "convnext", "resnet", "vgg"])
 def test_checkpoints_of_transformers(calmix, data, tmp_path, family):
     torch.manual_seed(0)
     shape = {"image_size": 16, "num_labels": 7}
@@ -94,9 +111,13 @@ def test_checkpoints_of_transformers(calmix, data, tmp_path, family):
         "resnet": lambda: transformers.ResNetConfig(
             embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", num_labels=7
         ),
+        "vgg": lambda: VggConfig(  # the published form, small
+            hidden_sizes=[4, 8], depths=[1, 1], pooled_size=7, classifier_sizes=[6, 5], dropout=0.1, **shape
+        ),
     }[family]()  # fmt: skip
+    register_networks()
     AutoModelForImageClassification.from_config(config).save_pretrained(tmp_path / "base")
-    if family == "vit":
+    if family in ("vit", "vgg"):
         from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
         processor = ViTImageProcessorPil(size={"height": 16, "width": 16})
@@ -138,6 +159,12 @@ def test_a_network_learns_digits_and_answers_for_folders(calmix, tmp_path):
         tmp_path / "again", "--json",
     )  # fmt: skip
     assert code == 2, "a directory has several splits"
+    code, out, err = calmix(
+        "calibrate", tmp_path / "run", "--fit-on", tmp_path / "digits" / "test", "--output",
+        tmp_path / "fitted", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert json.loads(out)["n"] == 60, "a folder of images is data like any other"
     code, out, err = calmix(
         "calibrate", tmp_path / "run", "--fit-on", "test", "--method", "vector", "--output",
         tmp_path / "again", "--json",
@@ -225,6 +252,8 @@ def test_a_comparison_on_images(calmix, data, tmp_path):
         (["--model", "resnet-small", "--model-option", "depth=3"], "'resnet-small' has no option 'depth'"),
         (["--model", "resnet-small", "--model-option", "dropout=2"], "give a number from 0 to below 1"),
         (["--model", "resnet-small", "--optimizer", "lion"], "no such optimiser 'lion'"),
+        (["--model", "resnet-small", "--optimizer", "adamw"],
+         "--optimizer adamw: resnet-small has a learning rate for sgd only; give --learning-rate too"),
         (["--model", "resnet-small", "--freeze-embeddings"], "--freeze-embeddings is for words"),
         (["--model", "nowhere"], "no image processor of this name"),
     ],
@@ -263,6 +292,14 @@ def test_images_of_another_size_are_brought_to_that_of_training(calmix, data, tm
         results.append(json.loads(out)["files"][0]["nll"])
     # Every pixel three times as wide, and shrunk again: the same image but for the filter.
     assert results[0] == pytest.approx(results[1], abs=0.05)
+    # The embedded data stands wherever a file may.
+    code, _, err = calmix("evaluate", "--model", tmp_path / "run", "--data", "embedded:digits")
+    assert code == 2
+    assert "embedded:digits, row 4, column 'label'" in err, "it was read: the run does not know a 3"
+    code, out, err = calmix("predict", tmp_path / "run", "--input", "embedded:digits", "--output",
+                            tmp_path / "answers.csv", "--json")  # fmt: skip
+    assert code == 0, err
+    assert json.loads(out)["rows"] == 1797
 
 
 def test_texts_for_an_image_network(calmix, reviews, tmp_path):

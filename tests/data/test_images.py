@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from calmix.data.checks import conflicting_duplicates, shared_with_training
+from calmix.data.checks import conflicting_duplicates, files_passed_over, shared_with_training
 from calmix.data.images import as_pnm, decode, inspect, resized
 from calmix.data.reading import read_rows
 from calmix.data.splits import read_splits
@@ -47,6 +47,99 @@ def test_gray_sixteen_bit_and_turned_images_become_rgb(tmp_path):
     assert decode(content).shape == (9, 4, 3)
     assert inspect(content)[0] == (9, 4)
     assert decode(content)[0, 3].tolist() == [200, 200, 200]
+
+
+def saved(image, kind, **settings) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **settings)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGB with a key", "GIF"])
+def test_what_is_transparent_lies_on_white(mode):
+    """A black stroke, half a gray one, and nothing: whose stored colour is black too."""
+    drawing = Image.new("RGBA", (3, 1), (0, 0, 0, 0))
+    drawing.putpixel((0, 0), (0, 0, 0, 255))
+    drawing.putpixel((1, 0), (0, 0, 0, 51))
+    expected = [0, 204, 255]
+    if mode == "RGBA":
+        content = saved(drawing, "PNG")
+    elif mode == "LA":
+        content = saved(drawing.convert("LA"), "PNG")
+    else:  # one colour of many is transparent
+        flat = Image.new("RGB" if "RGB" in mode else "P", (3, 1))
+        colours = [(10, 20, 30), (204, 204, 204), (0, 0, 0)]
+        expected = [(10, 20, 30), (204, 204, 204), (255, 255, 255)]
+        if flat.mode == "P":
+            flat.putpalette([part for colour in colours for part in colour])
+        for place, colour in enumerate(colours):
+            flat.putpixel((place, 0), colour if flat.mode == "RGB" else place)
+        key = colours[2] if flat.mode == "RGB" else 2
+        content = saved(flat, "GIF" if mode == "GIF" else "PNG", transparency=key)
+    wanted = [[value] * 3 if isinstance(value, int) else list(value) for value in expected]
+    assert decode(content).tolist() == [wanted]
+
+
+def test_sizes_are_those_of_the_decoded_images_and_no_second_read(tmp_path, monkeypatch):
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    wide = Image.fromarray(np.zeros((20, 90, 3), dtype=np.uint8))
+    contents = {"a.jpg": saved(wide, "JPEG", exif=exif), "b.png": saved(wide, "PNG"),
+                "c.png": saved(wide, "PNG", exif=exif), "d.ppm": as_pnm(np.asarray(wide))}  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    rows = read_rows(tmp_path, labelled=False)
+    assert rows.image_sizes() == [(90, 20), (20, 90), (90, 20), (20, 90)]
+    assert [decode(image).shape[:2] for image in rows.images()] == rows.image_sizes()
+    assert rows.select([2]).image_sizes() == [(90, 20)]
+
+
+def test_a_jpeg_cut_off_or_an_array_file_without_its_end_is_found_on_reading(tmp_path):
+    generator = np.random.default_rng(0)
+    noise = Image.fromarray(generator.integers(0, 255, (64, 48, 3), dtype=np.uint8))
+    wholes = {"JPEG": (".jpg", saved(noise, "JPEG")),
+              "progressive": (".jpg", saved(noise, "JPEG", progressive=True)),
+              "PNG": (".png", saved(noise, "PNG")), "WEBP": (".webp", saved(noise, "WEBP")),
+              "PNM": (".ppm", as_pnm(np.asarray(noise)))}  # fmt: skip
+    for kind, (ending, whole) in wholes.items():
+        folder = tmp_path / kind / "cat"
+        folder.mkdir(parents=True)
+        (folder / f"1{ending}").write_bytes(whole)
+        assert len(read_rows(tmp_path / kind)) == 1
+        for name, content in {"cut": whole[: len(whole) * 2 // 3], "empty": b""}.items():
+            file = folder / f"{name}{ending}"
+            file.write_bytes(content)
+            with pytest.raises(UserError) as caught:
+                read_rows(tmp_path / kind)
+            said = "an empty file" if name == "empty" else "the image cannot be decoded"
+            assert str(caught.value).startswith(f"{file}: {said}")
+            assert str(caught.value).endswith("; remove it or save it again")
+            with pytest.raises(UserError, match=f"{name}{ending}: "):
+                decode(str(file))
+            file.unlink()
+    with pytest.raises(UserError, match=r"gone\.jpg: the image cannot be read \(No such file"):
+        decode(str(tmp_path / "gone.jpg"))
+
+
+def test_a_class_without_an_image_is_refused_and_files_passed_over_are_counted(tmp_path):
+    folder = write_folders(tmp_path / "data", 12, classes=2)
+    (folder / "0" / "photo.heic").write_bytes(b"x")
+    (folder / "0" / "2020").mkdir()
+    (folder / "0" / "2020" / "deep.png").write_bytes(png(digits(1)[0][0]))
+    (folder / "README.txt").write_text("x")
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "a.png").write_bytes(b"x")
+    (finding,) = files_passed_over(read_rows(folder), "train")
+    assert str(finding) == (
+        "warning: train: 3 files were passed over, not being images of a class, such as 0/2020/deep.png"
+    )
+    assert files_passed_over(read_rows(write_npz(tmp_path / "a.npz", 4)), "train") == []
+    (folder / "fox").mkdir()
+    (folder / "fox" / "a.heic").write_bytes(b"x")
+    with pytest.raises(
+        UserError, match=r"fox: no image in this folder, beside folders of classes; put images"
+    ):
+        read_rows(folder)
 
 
 def test_folders_arrays_and_tables_give_the_same_images(tmp_path):

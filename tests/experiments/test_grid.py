@@ -4,6 +4,7 @@ import pytest
 
 from calmix.experiments.grid import Arm, expand, parse_seeds, parse_vary, reference_of
 from calmix.training.configuration import TrainConfig
+from calmix.training.model_settings import settings_for
 from calmix.user_error import UserError
 
 BASE = TrainConfig(train="train.csv", output="out")
@@ -36,6 +37,27 @@ def test_a_setting_of_training_concerns_every_method():
     ]
     config = arms[3].config(BASE, seed=0)
     assert (config.learning_rate, config.epochs, config.method_options) == (1e-4, 2, {"alpha": 0.2})
+
+
+def test_a_varied_model_brings_the_settings_that_suit_it():
+    cnn = {**settings_for("text-cnn"), "epochs": 4}
+    base = TrainConfig(
+        train="train.csv", output="out", model="text-cnn", **cnn, trainer={"max_grad_norm": 0.0, "bf16": True}
+    )
+    arms = expand(base, ["plain", "cls-mixup"], {"model": ["text-cnn", "default"]})
+    assert [arm.name for arm in arms] == [
+        "plain model=text-cnn", "plain model=default", "cls-mixup model=text-cnn", "cls-mixup model=default"
+    ]  # fmt: skip
+    same, encoder = (arm.config(base, 0) for arm in arms[:2])
+    assert (same.optimizer, same.trainer) == (base.optimizer, base.trainer)
+    assert (encoder.optimizer, encoder.schedule, encoder.learning_rate, encoder.batch_size) == (
+        None, None, BASE.learning_rate, BASE.batch_size
+    )  # fmt: skip
+    assert (encoder.epochs, encoder.trainer) == (4, {"bf16": True}), "what was asked for stays"
+    assert reference_of(arms[3], arms) is arms[1]
+    (back,) = expand(BASE, ["plain:model=text-cnn:learning_rate=0.5"], {})
+    made = back.config(BASE, 0)
+    assert (made.optimizer, made.learning_rate) == (cnn["optimizer"], 0.5)
 
 
 def test_label_smoothing_is_an_option_of_every_method():

@@ -9,8 +9,10 @@ from torch.nn import functional
 from transformers import AutoModelForImageClassification
 
 from calmix import register_networks
+from calmix.models import built_in
 from calmix.models.built_in import build_image_network, image_config, image_size_for
 from calmix.models.folding import fold_temperature, folded_temperature, last_linear
+from calmix.models.loading import load_trained
 from calmix.models.networks.cifar_resnet import CifarResNetConfig, CifarResNetForImageClassification
 from calmix.models.networks.vgg import VggConfig, VggForImageClassification
 from calmix.models.seams import Seams, find_head
@@ -32,6 +34,11 @@ SMALL = {
     ),
     "vgg": lambda **more: VggForImageClassification(
         VggConfig(hidden_sizes=[4, 8], depths=[1, 2], num_labels=3, **more)
+    ),
+    "vgg as published": lambda **more: VggForImageClassification(
+        VggConfig(
+            hidden_sizes=[4, 8], depths=[1, 2], pooled_size=7, classifier_sizes=[6, 5], num_labels=3, **more
+        )
     ),
 }
 
@@ -115,7 +122,11 @@ def vgg_reference(weights, config, pixels):
             hidden = normalised(weights, f"blocks.{block}.{3 * layer + 1}", hidden).relu()
         rows, channels, height, width = hidden.shape
         hidden = hidden.reshape(rows, channels, height // 2, 2, width // 2, 2).amax(dim=(3, 5))
-    return hidden.mean(dim=(2, 3)) @ weights["classifier.weight"].T + weights["classifier.bias"]
+    features = functional.adaptive_avg_pool2d(hidden, config.pooled_size).flatten(1)
+    for layer in range(len(config.classifier_sizes)):  # linear, ReLU, dropout
+        kernel, bias = (weights[f"hidden.{3 * layer}.{kind}"] for kind in ("weight", "bias"))
+        features = (features @ kernel.T + bias).relu()
+    return features @ weights["classifier.weight"].T + weights["classifier.bias"]
 
 
 @pytest.mark.parametrize("kind", SMALL)
@@ -128,7 +139,7 @@ def test_the_forward_pass_is_the_one_written_out(kind):
             torch.nn.init.uniform_(module.running_var, 0.5, 2)
             torch.nn.init.uniform_(module.weight, 0.5, 2)
     pixels = torch.randn(3, 3, 12, 12)
-    reference = vgg_reference if kind == "vgg" else resnet_reference
+    reference = vgg_reference if "vgg" in kind else resnet_reference
     with torch.no_grad():
         given = model(pixel_values=pixels).logits
         expected = reference(model.state_dict(), model.config, pixels)
@@ -204,10 +215,31 @@ def test_weights_are_drawn_from_the_seed():
     assert not torch.equal(first["stem.convolution.weight"], other["stem.convolution.weight"])
 
 
+def test_a_resnet_of_transformers_with_dropout_saves_and_loads_as_one_without(tmp_path, monkeypatch):
+    monkeypatch.setitem(built_in.LAYERS, "resnet18", (1, 1, 1, 1))
+    plain = build_image_network("resnet18", (64, 64), ["a", "b"], seed=1).eval()
+    dropping = build_image_network("resnet18", (64, 64), ["a", "b"], seed=1, dropout=0.3).eval()
+    assert all(torch.equal(dropping.state_dict()[name], value) for name, value in plain.state_dict().items())
+    pixels = {"pixel_values": torch.randn(2, 3, 64, 64)}
+    assert isinstance(find_head(dropping, pixels)[0], torch.nn.Dropout)
+    dropping.save_pretrained(tmp_path)
+    ours = load_trained(tmp_path).eval()
+    theirs = AutoModelForImageClassification.from_pretrained(tmp_path).eval()
+    assert find_head(ours, pixels)[0].p == 0.3
+    with torch.no_grad():
+        expected = plain(**pixels).logits
+        assert torch.allclose(ours(**pixels).logits, expected, atol=1e-6)
+        assert torch.allclose(theirs(**pixels).logits, expected, atol=1e-6)
+
+
+def test_images_of_one_size_are_capped_too_unless_a_size_is_asked_for():
+    assert image_size_for("resnet18", [(3000, 4000)] * 2) == (224, 299)
+    assert image_size_for("vgg16", [(224, 500)]) == (224, 500)
+    assert image_size_for("resnet18", [(3000, 4000)], asked=[300, 400]) == (300, 400)
+
+
 def test_sizes_and_options_that_cannot_be():
     assert image_size_for("resnet18", [(20, 30)], asked=[16, 24]) == (16, 24)
     with pytest.raises(UserError, match="image_size=10; give pixels, at least 32"):
         image_size_for("vgg16", [(64, 64)], asked=10)
-    with pytest.raises(UserError, match="resnet18 has no dropout for images of 224 pixels"):
-        image_config("resnet18", (224, 224), dropout=0.3)
     assert last_linear(SMALL["vgg"]()).out_features == 3

@@ -9,6 +9,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 from calmix import register_networks
 from calmix.data.rows import Rows
+from calmix.models.built_in import check_options
 from calmix.models.folding import fold_temperature
 from calmix.models.networks.text_cnn import TextCnnConfig, TextCnnForSequenceClassification
 from calmix.models.seams import Seams
@@ -211,3 +212,29 @@ def test_what_is_wrong_with_vectors_is_said(tmp_path):
     choice = Rows.from_columns(["a"], ["x"], choices=[["p", "q"]], labels=[0], label_names="01")
     with pytest.raises(UserError, match="no multiple-choice head"):
         build(choice)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("widths", 5, "widths=5; give a list of whole numbers"),
+        ("widths", [], "widths="),
+        ("widths", [3, 0], "widths="),
+        ("widths", ["3"], "widths="),
+        ("row_norm_cap", "many", "row_norm_cap=many; give a number above 0, or none for no cap"),
+        ("row_norm_cap", 0, "row_norm_cap=0"),
+        ("row_norm_cap", -1, "row_norm_cap=-1"),
+        ("maps", 2.5, "maps=2.5; give a whole number of at least 1"),
+        ("dropout", [0.5], "dropout="),
+    ],
+)
+def test_options_that_cannot_be_are_refused(option, value, said):
+    with pytest.raises(UserError, match=f"--model-option {said}"):
+        check_options("text-cnn", {option: value})
+
+
+@pytest.mark.parametrize("value", [None, "none"])
+def test_the_cap_can_be_switched_off(value):
+    check_options("text-cnn", {"row_norm_cap": value, "widths": [2], "maps": 3, "dropout": 0})
+    model, _ = build(rows_of("good good", "bad bad"), vectors="random", row_norm_cap=value)
+    assert model.config.row_norm_cap is None

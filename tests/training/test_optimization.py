@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from calmix.training.configuration import TrainConfig
 from calmix.training.optimization import read_optimizer, read_schedule
 from calmix.user_error import UserError
 
@@ -70,6 +71,21 @@ def test_the_other_schedules():
     for epoch in (0, 59, 60, 119, 120, 159, 160, 199):
         written_out = read_schedule("step:epochs=[60,120,160]:factor=0.5")(epoch, 200)
         assert read_schedule("step")(epoch, 200) == written_out
+
+
+@pytest.mark.parametrize(
+    ("trainer", "said"),
+    [
+        ({"weight_decay": 0.1}, "trainer: weight_decay has no effect beside --optimizer sgd; say it with"),
+        ({"optim": "adafactor"}, "trainer: optim has no effect beside --optimizer sgd"),
+        ({"warmup_steps": 5}, "trainer: warmup_steps has no effect beside --schedule step"),
+    ],
+)
+def test_fields_of_the_trainer_that_would_not_be_looked_at_are_refused(trainer, said):
+    data = {"train": "a.csv", "output": "out"}
+    TrainConfig(**data, trainer=trainer)
+    with pytest.raises(UserError, match=said):
+        TrainConfig(**data, trainer=trainer, optimizer="sgd", schedule="step")
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,8 @@ def test_without_in_the_run_s_own_test_is_the_familiar_set(calmix, run, folder):
         (["--noise", "pink"], "--noise is 'pink'; there is gaussian"),
         (["--out", "gone.npz"], "gone.npz: no such file"),
         (["--out", "a=x.npz", "--out", "A=y.npz"], "two sets are named 'A'"),
+        (["--out", "test=x.npz"], "two sets are named 'test'"),
+        (["--out", "in=gone.npz"], "gone.npz: no such file"),
         (["--noise", "gaussian", "--mc-dropout", "-1"], "--mc-dropout is -1"),
     ],
 )

@@ -35,13 +35,15 @@ def ensemble(members: Sequence[Predictions]) -> Predictions:
     )
 
 
-def ensemble_sources(sources: Sequence[Source], origin: int) -> list[Source]:
-    """The ensemble of all arguments: one for every split and stage that all of them have."""
+def ensemble_sources(sources: Sequence[Source], origin: int) -> tuple[list[Source], list[str]]:
+    """The ensemble of all arguments, one for every split and stage that all of them have; and a note on every
+    split that has none because its rows differ: runs with different seeds hold out different rows."""
     origins = sorted({source.origin for source in sources})
     if len(origins) < 2:
         raise UserError("an ensemble needs two members", remedy="name several runs or predictions files")
     kinds = dict.fromkeys((source.split, source.stage) for source in sources)
-    made = []
+    made: list[Source] = []
+    left_out: dict[str, str] = {}
     for split, stage in kinds:
         members = [source for source in sources if (source.split, source.stage) == (split, stage)]
         if len(members) != len(origins):
@@ -49,8 +51,11 @@ def ensemble_sources(sources: Sequence[Source], origin: int) -> list[Source]:
         try:
             predictions = ensemble([joined(member) for member in members])
         except DifferentRows as different:
-            names = " and ".join(member.name for member in members)
-            raise UserError(f"{names} are not about the same rows: {different}") from None
+            if split is None:
+                names = " and ".join(member.name for member in members)
+                raise UserError(f"{names} are not about the same rows: {different}") from None
+            left_out[split] = f"no ensemble of {split!r}: the members differ in its rows ({different})"
+            continue
         name = f"ensemble of {len(members)}" + ("" if split is None else f":{split}")
         name += " (uncalibrated)" if stage == "uncalibrated" else ""
         facts = {"members": [member.name for member in members]}
@@ -58,5 +63,6 @@ def ensemble_sources(sources: Sequence[Source], origin: int) -> list[Source]:
         facts |= {key: value for member in members for key, value in member.facts.items()}
         made.append(Source(name, partial(list, [predictions]), origin, split, stage, facts))
     if not made:
-        raise UserError("the members have no split in common", remedy="name runs of the same files")
-    return made
+        problem = "; ".join(left_out.values()) or "the members have no split in common"
+        raise UserError(problem, remedy="name runs of the same files")
+    return made, list(left_out.values())

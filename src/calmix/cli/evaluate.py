@@ -46,7 +46,7 @@ def evaluate(
     model: Annotated[
         Path | None, typer.Option(help="A checkpoint directory (or a run) to predict --data with.")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="A labelled file for --model.")] = None,
+    data: Annotated[str | None, typer.Option(help="Labelled data for --model, as for train.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of --data. Default: text.")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of --data. Default: text_pair.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Column of --data. Default: choices.")] = None,
@@ -79,13 +79,15 @@ def evaluate(
     from calmix.calibration.file_evaluation import evaluate_sources, open_sources
 
     sources: list[Source] = []
+    notes: list[str] = []
     for place, path in enumerate(files or []):
         sources += open_sources(path, origin=place)
     settings = {"max_length": max_length, "batch_size": batch_size, "device": device}
     if ensemble:
         from calmix.calibration.ensemble import ensemble_sources
 
-        sources += ensemble_sources(sources, origin=len(files or []))
+        ensembles, notes = ensemble_sources(sources, origin=len(files or []))
+        sources += ensembles
     if mc_dropout is not None:
         dropped = _dropout_sources(files or [], mc_dropout, settings, seed=seed)
         if not dropped and model is None:
@@ -116,6 +118,8 @@ def evaluate(
         intervals=intervals,
         seed=seed,
     )
+    if notes:
+        result["notes"] = notes
     if as_json:
         print_json(result)
     else:
@@ -134,24 +138,29 @@ def _dropout_sources(files: list[Path], passes: int, settings: dict[str, Any], *
         if not (path / "config.yaml").is_file():
             continue
         run = Run.open(path)
-        temperature = float(run.metrics()["temperature"])
+        metrics = run.metrics()
+        temperature = float(metrics["temperature"])
         length = settings["max_length"] or run.config()["max_length"]
         for split, rows in rows_of_run(run).items():
             found = dropout_with_checkpoint(
                 run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}
             )
             facts = {"mc_dropout": passes, "encoder_passes": found.encoder_passes}
+            # The temperature was fitted on these very rows.
+            fitted = {"in_sample": True} if metrics["splits"][split]["calibrated"].get("in_sample") else {}
             name = f"{run.path}:{split}, MC dropout"
             for stage, scale in (("calibrated", 1.0), ("uncalibrated", 1 / temperature)):
                 predictions = found.predictions(rows, scale)
-                title = name if stage == "calibrated" else f"{name} (uncalibrated)"
-                made.append(Source(title, partial(list, [predictions]), place, split, stage, facts))
+                is_calibrated = stage == "calibrated"
+                title = name if is_calibrated else f"{name} (uncalibrated)"
+                own = facts | (fitted if is_calibrated else {})
+                made.append(Source(title, partial(list, [predictions]), place, split, stage, own))
     return made
 
 
 def _predicted(
     model: Path,
-    data: Path,
+    data: str,
     columns: dict[str, str | None],
     settings: dict[str, Any],
     mc_dropout: int | None,
@@ -162,6 +171,7 @@ def _predicted(
     """What a checkpoint says about a labelled file; a run knows its own columns and length."""
     from calmix.calibration.file_evaluation import Source
     from calmix.data.columns import ColumnNames
+    from calmix.data.embedded_images import PREFIX
     from calmix.data.reading import read_rows
     from calmix.models.loading import trained_labels
     from calmix.run import Run
@@ -174,7 +184,7 @@ def _predicted(
         settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}
         checkpoint = run.model
     # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
-    name = data.name.split(".")[0] or "data"
+    name = Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
     labels = trained_labels(checkpoint)
     rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
 
@@ -205,6 +215,8 @@ def _print(result: dict[str, Any]) -> None:
         if found["metric"] is None:
             pair = f"{found['first']} and {found['second']}"
             print_line(console, f"{pair} are not compared: {found['reason']}")
+    for note in result.get("notes", []):
+        print_line(console, note)
 
 
 def _that_fit(console: Console, files: list[dict[str, Any]]) -> list[Table]:

@@ -65,8 +65,8 @@ def ood(
     columns = ColumnNames.from_options(
         **{name: value or trained.get(f"{name}_column") for name, value in given.items()}
     )
-    sources = name_outside(out or [])
     in_name, inside = _inside(opened, in_source, columns)
+    sources = name_outside(out or [], in_name)
     outside = {name: _read(opened, source, name, columns) for name, source in sources.items()}
 
     from calmix.report import ood_comparison, ood_report

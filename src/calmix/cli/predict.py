@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A finished run.")],
-    input: Annotated[Path | None, typer.Option(help="The file to predict.")] = None,
+    input: Annotated[str | None, typer.Option(help="The data to predict, as for train.")] = None,
     output: Annotated[Path | None, typer.Option(help="The file to write.")] = None,
     target_accuracy: Annotated[
         float | None,

@@ -9,6 +9,7 @@ import typer
 
 from calmix.cli.options import config_tables, parse_assignments
 from calmix.training.model_settings import settings_for, trainer_settings_for
+from calmix.user_error import UserError
 
 # The groups under which `--help` lists the options.
 DATA, TRAINING, OUTPUT = "Data", "Training", "Run"
@@ -148,6 +149,8 @@ def training_values(
     for name, value in settings_for(model).items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "DEFAULT":  # nobody said anything else
+            if name == "learning_rate":
+                _check_rate_suits(model, values["optimizer"])
             values[name] = value
     trainer = {**trainer_settings_for(model), **tables.get("trainer", {})}
     model_options = {
@@ -162,3 +165,19 @@ def training_values(
     if context.params["alpha"] is not None:
         options["alpha"] = context.params["alpha"]
     return values | {"method_options": options, "trainer": trainer, "model_options": model_options}
+
+
+def _check_rate_suits(model: str, optimizer: str | None) -> None:
+    """The rate of a built-in network is that of its optimiser; under another one it may be a thousand times
+    too large."""
+    own = settings_for(model)["optimizer"]
+    if optimizer is None or optimizer.partition(":")[0] == own.partition(":")[0]:
+        return
+
+    from calmix.training.optimization import read_optimizer
+
+    read_optimizer(optimizer)  # a name that is none is said first
+    raise UserError(
+        f"--optimizer {optimizer}: {model} has a learning rate for {own.partition(':')[0]} only",
+        remedy="give --learning-rate too",
+    )

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from calmix.data.image_sources import passed_over
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 from calmix.data.table import shorten
@@ -44,18 +46,27 @@ class Finding:
 def check_splits(splits: Splits) -> list[Finding]:
     """All findings about the rows of a run; truncation is known only after tokenising."""
     others: Mapping[str, Rows] = {"validation": splits.validation, **splits.tests}
-    keys = input_keys(splits.train)
-    return [
+    train_keys = input_keys(splits.train)
+    keys = {name: input_keys(rows) for name, rows in others.items()}
+    found = [
         *rare_classes(splits.train),
-        *conflicting_duplicates(splits.train, keys=keys),
-        *exact_duplicates(splits.train, keys=keys),
+        *conflicting_duplicates(splits.train, keys=train_keys),
+        *exact_duplicates(splits.train, keys=train_keys),
         *small_validation(splits.validation),
-        *(
-            finding
-            for name, rows in others.items()
-            for finding in shared_with_training(splits.train, rows, name, train_keys=keys)
-        ),
     ]
+    for name, rows in others.items():
+        found += shared_with_training(splits.train, rows, name, train_keys=train_keys, keys=keys[name])
+    for name in splits.tests:
+        found += validation_in_test(splits.validation, keys["validation"], keys[name], name)
+    for name, rows in with_sources(splits).items():
+        found += files_passed_over(rows, name)
+    return found
+
+
+def with_sources(splits: Splits) -> dict[str, Rows]:
+    """The splits that were read from somewhere: a validation set that was split off came with training."""
+    own = {} if splits.validation_was_split else {"validation": splits.validation}
+    return {"train": splits.train, **own, **splits.tests}
 
 
 def input_keys(rows: Rows) -> list[InputKey]:
@@ -87,16 +98,47 @@ def fold(text: str) -> str:
 
 
 def shared_with_training(
-    train: Rows, other: Rows, split: str, *, train_keys: Sequence[InputKey] | None = None
+    train: Rows,
+    other: Rows,
+    split: str,
+    *,
+    train_keys: Sequence[InputKey] | None = None,
+    keys: Sequence[InputKey] | None = None,
 ) -> list[Finding]:
     """Rows whose input also stands in training: a result on them says nothing about new data."""
     seen = set(input_keys(train) if train_keys is None else train_keys)
-    shared = [position for position, key in enumerate(input_keys(other)) if key in seen]
+    own = input_keys(other) if keys is None else keys
+    shared = [position for position, key in enumerate(own) if key in seen]
     if not shared:
         return []
     aside = "" if other.task == "image" else " (case and blanks aside)"
     message = f"{_share(len(shared), len(other))} also stand in training{aside}"
     return [Finding("warning", split, message, len(shared), _ids(other, shared))]
+
+
+def validation_in_test(
+    validation: Rows, keys: Sequence[InputKey], test_keys: Sequence[InputKey], test: str
+) -> list[Finding]:
+    """Validation rows that a test set holds too: the epoch and the temperature were then chosen by it."""
+    tested = set(test_keys)
+    shared = [position for position, key in enumerate(keys) if key in tested]
+    if not shared:
+        return []
+    message = f"{_share(len(shared), len(keys))} also stand in the test set {test!r}"
+    return [Finding("warning", "validation", message, len(shared), _ids(validation, shared))]
+
+
+def files_passed_over(rows: Rows, split: str) -> list[Finding]:
+    """Files in a folder of images that are no row of it: of another kind, or in a folder too deep."""
+    folder = Path(rows.source)
+    if rows.task != "image" or not folder.is_dir():
+        return []
+    files = passed_over(folder)
+    if not files:
+        return []
+    noun = "file was" if len(files) == 1 else "files were"
+    message = f"{len(files)} {noun} passed over, not being images of a class, such as {shorten(files[0])}"
+    return [Finding("warning", split, message, len(files))]
 
 
 def conflicting_duplicates(

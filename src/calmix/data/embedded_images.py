@@ -37,6 +37,12 @@ def has_embedded_split(source: str, split: str) -> bool:
 def embedded_table(source: str, split: str) -> Table:
     """Columns `image` and `label` of a split."""
     name = source.removeprefix(PREFIX)
+    if split == "validation" and name in (MNIST, DIGITS):
+        raise UserError(
+            "this data has no validation split: its other rows are for testing",
+            file=source,
+            remedy="leave --validation out; a tenth of training is held out",
+        )
     if name == MNIST:
         images, labels = mnist_5k()
         place = np.zeros(len(labels), dtype=np.int64)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from calmix.data.images import EXTENSIONS, StoredImage, as_pnm, inspect
+from calmix.data.images import EXTENSIONS, ImageFacts, StoredImage, as_pnm, inspect
 from calmix.data.table import Table, shorten
 from calmix.user_error import UserError
 
 NPZ_REMEDY = "save 'images' (uint8: rows x height x width [x 3]), 'labels' and, if you like, 'label_names'"
 COLUMN_REMEDY = "write the path of an image file, relative to this file, or its bytes"
+FILE_REMEDY = "remove it or save it again"
 
 
 def is_image_file(path: Path) -> bool:
@@ -31,8 +32,11 @@ def find_image_folder(directory: Path, split: str) -> Path | None:
 
 def class_folders(directory: Path) -> list[Path]:
     """The folders with images in them, in the order of their names."""
-    folders = sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return [folder for folder in folders if _holds_images(folder)]
+    return [folder for folder in _folders(directory) if _holds_images(folder)]
+
+
+def _folders(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def _holds_images(folder: Path) -> bool:
@@ -49,6 +53,13 @@ def folder_table(directory: Path) -> Table:
             file=directory,
             remedy="put every image into the folder of its class",
         )
+    for folder in _folders(directory) if classes else ():
+        if folder not in classes:  # a class that nobody would miss before it is asked for
+            raise UserError(
+                "no image in this folder, beside folders of classes",
+                file=folder,
+                remedy=f"put images of {', '.join(EXTENSIONS)} right into it, or move it away",
+            )
     files = [
         file for folder in classes or [directory] for file in sorted(folder.iterdir()) if is_image_file(file)
     ]
@@ -59,6 +70,18 @@ def folder_table(directory: Path) -> Table:
     if classes:
         columns["label"] = [file.parent.name for file in files]
     return Table(str(directory), tuple(columns), len(files), columns.__getitem__)
+
+
+def passed_over(directory: Path) -> list[str]:
+    """The files under a folder of images that are none of its rows; hidden ones aside."""
+    used = class_folders(directory) or [directory]
+    files = (path.relative_to(directory) for path in sorted(directory.rglob("*")) if path.is_file())
+    return [
+        file.as_posix()
+        for file in files
+        if not any(part.startswith(".") for part in file.parts)
+        and not (directory / file.parent in used and is_image_file(directory / file))
+    ]
 
 
 def npz_table(path: Path) -> Table:
@@ -111,16 +134,16 @@ def _npz_labels(labels: Any, names: Any, rows: int, wrong: Callable[[str], UserE
     return [listed[value] for value in values]
 
 
-def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImage], list[str]]:
-    """The images of a column and the digest of each; every one is looked at."""
+def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImage], list[ImageFacts]]:
+    """The images of a column and what each holds; every one is decoded once."""
     images: list[StoredImage] = []
-    digests: list[str] = []
-    folder = Path(table.source).parent
+    facts: list[ImageFacts] = []
+    source = Path(table.source)
     for row, value in enumerate(table.column(column, option), start=1):
         if isinstance(value, dict):  # the form in which datasets of the hub keep images
             value = value.get("bytes") or value.get("path")
         if isinstance(value, str) and value.strip():
-            file = (folder / value).absolute()
+            file = (source.parent / value).absolute()
             image: StoredImage = str(file)
             try:
                 content = file.read_bytes()
@@ -133,11 +156,15 @@ def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImag
             said = "no image" if not value else f"not an image: {shorten(str(value))}"
             raise table.error(said, row, column, COLUMN_REMEDY)
         try:
-            digest = inspect(content)[1]
+            fact = inspect(content)
         except ValueError as error:
-            raise table.error(str(error), row, column, COLUMN_REMEDY) from None
+            if isinstance(image, bytes):
+                raise table.error(str(error), row, column, COLUMN_REMEDY) from None
+            if source.is_dir():  # the rows of a folder have no number that a reader knows
+                raise UserError(str(error), file=image, remedy=FILE_REMEDY) from None
+            raise table.error(f"{error}: {shorten(str(value), 80)}", row, column, FILE_REMEDY) from None
         images.append(image)
-        digests.append(digest)
+        facts.append(fact)
     if len({type(image) for image in images}) > 1:  # a column is of one kind
         images = [image if isinstance(image, bytes) else Path(image).read_bytes() for image in images]
-    return images, digests
+    return images, facts

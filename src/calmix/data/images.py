@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +27,19 @@ if TYPE_CHECKING:
 StoredImage = bytes | str
 Pixels = NDArray[np.uint8]
 
-EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 PNM_HEADER = re.compile(rb"P([56])\n(\d+) (\d+)\n255\n")
+
+
+class UnreadableImage(UserError):
+    """An image that could be read when its rows were, and no longer can."""
+
+
+class ImageFacts(NamedTuple):
+    size: tuple[int, int]
+    """(height, width), turned as the camera says."""
+    digest: str
+    """A hash of the bytes of the file."""
 
 
 def as_pnm(pixels: Pixels) -> bytes:
@@ -45,53 +59,79 @@ def decode(image: StoredImage) -> Pixels:
     >>> decode(as_pnm(np.array([[7, 9]], dtype=np.uint8))).tolist()
     [[[7, 7, 7], [9, 9, 9]]]
     """
-    content = image if isinstance(image, bytes) else Path(image).read_bytes()
-    header = PNM_HEADER.match(content)
-    if header is None:
-        try:
-            return _decode_file(content)
-        except (OSError, SyntaxError, ValueError) as error:  # what each format's reader raises
-            file = None if isinstance(image, bytes) else image
-            raise UserError(f"the image cannot be decoded ({error})", file=file) from None
-    width, height = int(header[2]), int(header[3])
-    if header[1] == b"5":
-        gray = np.frombuffer(content, np.uint8, width * height, header.end()).reshape(height, width, 1)
-        return np.repeat(gray, 3, axis=2)
-    return np.frombuffer(content, np.uint8, 3 * width * height, header.end()).reshape(height, width, 3)
+    file = None if isinstance(image, bytes) else image
+    try:
+        content = image if isinstance(image, bytes) else Path(image).read_bytes()
+        header = PNM_HEADER.match(content)
+        if header is not None:
+            return _pnm_pixels(content, header)
+        with _opened(content) as opened:
+            return _rgb(opened)
+    except OSError as error:
+        raise UnreadableImage(f"the image cannot be read ({error.strerror})", file=file) from None
+    except ValueError as error:
+        raise UnreadableImage(str(error), file=file) from None
 
 
-def _decode_file(content: bytes) -> Pixels:
-    from PIL import Image, ImageOps
-
-    with Image.open(io.BytesIO(content)) as opened:
-        turned: Image.Image = ImageOps.exif_transpose(opened) or opened
-        if turned.mode.startswith("I;16"):  # 16 bits of gray, which PIL would cut off at 255
-            gray = (np.asarray(turned) >> 8).astype(np.uint8)
-            return np.repeat(gray[:, :, None], 3, axis=2)
-        return np.asarray(turned.convert("RGB"))
-
-
-def inspect(content: bytes) -> tuple[tuple[int, int], str]:
-    """((height, width), digest) of the bytes of an image file, without decoding the pixels.
-
-    A ValueError says what is wrong with them.
-    """
+def inspect(content: bytes) -> ImageFacts:
+    """What the bytes of an image file hold. Every pixel is decoded: half an image is found here, not when
+    training comes to it. A ValueError says what is wrong."""
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     header = PNM_HEADER.match(content)
     if header is not None:
-        return (int(header[3]), int(header[2])), digest
+        height, width = _pnm_pixels(content, header).shape[:2]
+        return ImageFacts((height, width), digest)
+    with _opened(content) as opened:
+        if opened.mode in ("F", "I"):
+            raise ValueError(f"an image of mode {opened.mode}, whose range is not known")
+        width, height = opened.size
+        if opened.draft(None, (1, 1)) is None:
+            height, width = _rgb(opened).shape[:2]
+        else:  # a JPEG: all of the file is read, and an eighth of either side computed
+            # 5 to 8: the camera was held on its side, and the image is turned when it is decoded.
+            turned = opened.getexif().get(0x0112, 1) >= 5
+            opened.load()
+            height, width = (width, height) if turned else (height, width)
+    return ImageFacts((height, width), digest)
+
+
+@contextmanager
+def _opened(content: bytes) -> Iterator[Image]:
+    """An image file while it is looked at; what its format's reader raises becomes a ValueError."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(content)) as opened:
-            if opened.mode in ("F", "I"):
-                raise ValueError(f"an image of mode {opened.mode}, whose range is not known")
-            width, height = opened.size
-            # 5 to 8: the camera was held on its side, and the image is turned when it is decoded.
-            turned = opened.getexif().get(0x0112, 1) >= 5
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"not an image file ({type(error).__name__})") from None
-    return ((width, height) if turned else (height, width)), digest
+            yield opened
+    except UnidentifiedImageError:
+        raise ValueError("not an image file" if content else "an empty file") from None
+    except (OSError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
+        raise ValueError(f"the image cannot be decoded ({error})") from None
+
+
+def _pnm_pixels(content: bytes, header: re.Match[bytes]) -> Pixels:
+    width, height = int(header[2]), int(header[3])
+    channels = 1 if header[1] == b"5" else 3
+    if len(content) - header.end() < channels * width * height:
+        raise ValueError("the image cannot be decoded (its end is missing)")
+    pixels = np.frombuffer(content, np.uint8, channels * width * height, header.end())
+    pixels = pixels.reshape(height, width, channels)
+    return pixels if channels == 3 else np.repeat(pixels, 3, axis=2)
+
+
+def _rgb(opened: Image) -> Pixels:
+    from PIL import Image, ImageOps
+
+    turned: Image.Image = ImageOps.exif_transpose(opened) or opened
+    if turned.mode.startswith("I;16"):  # 16 bits of gray, which PIL would cut off at 255
+        gray = (np.asarray(turned) >> 8).astype(np.uint8)
+        return np.repeat(gray[:, :, None], 3, axis=2)
+    if (
+        turned.has_transparency_data
+    ):  # on white, as on a page: what is transparent has any colour, often black
+        page = Image.new("RGBA", turned.size, "white")
+        turned = Image.alpha_composite(page, turned.convert("RGBA"))
+    return np.asarray(turned.convert("RGB"))
 
 
 def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 # Decoded images are kept where all take no more than this; others are decoded when they are asked for.
 MOST_KEPT_BYTES = 1 << 30
-# So many images tell the mean and the deviation of all.
+# So many images, or pixels, tell the mean and the deviation of all: a thousand photographs of 10 megapixels.
 STATISTICS_ROWS = 5000
+STATISTICS_PIXELS = 10**10
 
 
 @dataclass(frozen=True)
@@ -104,17 +105,17 @@ class PixelStatistics:
 
     @classmethod
     def of(cls, rows: Rows) -> PixelStatistics:
-        """Of all pixels of a split; of evenly spread rows where there are many."""
-        images = rows.images()
-        step = max(len(images) // STATISTICS_ROWS, 1)
-        count, total, squares, gray = 0, np.zeros(3), np.zeros(3), True
+        """Of all pixels of a split; of evenly spread rows where there are many, or large ones."""
+        images, sizes = rows.images(), np.array(rows.image_sizes(), dtype=np.int64)
+        all_pixels = int(sizes.prod(axis=1).sum())
+        step = max(len(images) // STATISTICS_ROWS, -(-all_pixels // STATISTICS_PIXELS), 1)
+        counts, gray = np.zeros((3, 256), dtype=np.int64), True
         for image in images[::step]:
             pixels = decode(image)
-            flat = pixels.reshape(-1, 3).astype(np.int64)
-            count += len(flat)
-            total += flat.sum(axis=0)
-            squares += (flat * flat).sum(axis=0)
+            counts += [np.bincount(pixels[:, :, channel].ravel(), minlength=256) for channel in range(3)]
             gray = gray and is_gray(pixels)
+        values = np.arange(256)
+        count, total, squares = counts[0].sum(), counts @ values, counts @ values**2
         # Exact: whole numbers below 2^53, so that nothing cancels.
         variance = np.maximum(squares / count - (total / count) ** 2, 0.0)
         mean, std = total / count / 255, np.sqrt(variance) / 255

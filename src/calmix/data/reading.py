@@ -94,14 +94,14 @@ def _image_rows(
     label_names: tuple[str, ...] | None,
     labelled: bool | Literal["auto"],
 ) -> Rows:
-    images, digests = read_images(table, columns.image or IMAGE_COLUMN, option_name("image"))
+    images, facts = read_images(table, columns.image or IMAGE_COLUMN, option_name("image"))
     labels = None
     if _reads_labels(table, columns, labelled):
         labels, label_names = read_labels(table, columns.label, label_names)
     return Rows.from_images(
         read_ids(table, columns, name),
         images,
-        digests=digests,
+        facts=facts,
         labels=labels,
         label_names=label_names or (),
         source=table.source,

@@ -6,8 +6,8 @@ text_pair  string         text pairs only
 choices    list<string>   multiple choice only
 label      int64          index into `label_names`; absent in unlabelled input
 
-Rows of images have `image` (bytes of an image file, or the path of one) and `digest` (a hash of those bytes)
-in place of `text`.
+Rows of images have, in place of `text`, `image` (bytes of an image file, or the path of one), `digest` (a
+hash of those bytes) and `size` (height and width).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from calmix.data.columns import Task
-from calmix.data.images import StoredImage, inspect
+from calmix.data.images import ImageFacts, StoredImage, inspect
 
 COLUMN_TYPES = {
     "row_id": pa.string(),
@@ -32,9 +32,10 @@ COLUMN_TYPES = {
     "choices": pa.list_(pa.string()),
     "image": pa.large_binary(),
     "digest": pa.string(),
+    "size": pa.list_(pa.int32()),
     "label": pa.int64(),
 }
-INPUTS = (["row_id", "text"], ["row_id", "image", "digest"])
+INPUTS = (["row_id", "text"], ["row_id", "image", "digest", "size"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,22 +101,21 @@ class Rows:
         row_ids: Sequence[str],
         images: Sequence[StoredImage],
         *,
-        digests: Sequence[str] | None = None,
+        facts: Sequence[ImageFacts] | None = None,
         labels: ArrayLike | None = None,
         label_names: Sequence[str] = (),
         source: str = "memory",
     ) -> Rows:
-        """Rows of images, all given as bytes or all as paths."""
-        if digests is None:
-            digests = [
-                inspect(image if isinstance(image, bytes) else Path(image).read_bytes())[1]
-                for image in images
-            ]
+        """Rows of images, all given as bytes or all as paths; `facts` where they are known already."""
+        if facts is None:
+            contents = (image if isinstance(image, bytes) else Path(image).read_bytes() for image in images)
+            facts = list(map(inspect, contents))
         are_paths = bool(images) and isinstance(images[0], str)
         columns = {
             "row_id": pa.array(list(row_ids), pa.string()),
             "image": pa.array(list(images), pa.string() if are_paths else COLUMN_TYPES["image"]),
-            "digest": pa.array(list(digests), pa.string()),
+            "digest": pa.array([fact.digest for fact in facts], pa.string()),
+            "size": pa.array([list(fact.size) for fact in facts], COLUMN_TYPES["size"]),
         }
         if labels is not None:
             columns["label"] = pa.array(np.asarray(labels, dtype=np.int64))
@@ -172,6 +172,10 @@ class Rows:
         """A hash of the content of every image."""
         return list(self.table.column("digest").to_pylist())
 
+    def image_sizes(self) -> list[tuple[int, int]]:
+        """(height, width) of every image."""
+        return [(height, width) for height, width in self.table.column("size").to_pylist()]
+
     def pairs(self) -> list[str]:
         return list(self.table.column("text_pair").to_pylist())
 
@@ -207,7 +211,7 @@ class Rows:
         digest = hashlib.sha256()
         _add_texts(digest, self.label_names)
         for name in self.table.column_names:
-            if name == "image":  # its digest speaks for it
+            if name in ("image", "size"):  # the digest speaks for them
                 continue
             _add_texts(digest, [name])
             column = self.table.column(name)

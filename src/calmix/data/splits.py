@@ -98,8 +98,9 @@ def name_tests(arguments: Sequence[str]) -> dict[str, str | Path]:
     return named
 
 
-def name_outside(arguments: Sequence[str]) -> dict[str, str]:
-    """Sets of other data by name; one without a name is called by its file's stem.
+def name_outside(arguments: Sequence[str], inside: str = "in") -> dict[str, str]:
+    """Sets of other data by name; one without a name is called by its file's stem. None may be called as the
+    familiar set, `inside`, is.
 
     >>> name_outside(["letters=notmnist.npz", "noise/speckle.npz"])
     {'letters': 'notmnist.npz', 'speckle': 'noise/speckle.npz'}
@@ -108,7 +109,7 @@ def name_outside(arguments: Sequence[str]) -> dict[str, str]:
     for argument in arguments:
         name, path = split_test_argument(argument)
         name = file_stem(path) if name is None else name
-        if name.lower() in {taken.lower() for taken in (*named, "in")}:
+        if name.lower() in {taken.lower() for taken in (*named, inside)}:
             raise UserError(f"two sets are named {name!r}", remedy="give each its own NAME=PATH")
         named[name] = path
     return named

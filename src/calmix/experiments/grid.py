@@ -2,7 +2,8 @@
 
 `--methods plain,cls-mixup:alpha=1` names the methods, options after a colon; `--vary alpha=0.1,0.4` makes an
 arm of every value for each method that has such an option, and of every method if it is a setting of
-training. An arm that a varied option does not concern is there once. `plain` is always in, and first: nothing
+training. An arm that a varied option does not concern is there once; a varied model brings the settings that
+suit it, as it does in `calmix train`, where nothing else was said. `plain` is always in, and first: nothing
 can be said about a method that does not stand beside it.
 """
 
@@ -15,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calmix.training.configuration import DISTILLATION, NO_TEACHER, TrainConfig
+from calmix.training.configuration import DEFAULTS, DISTILLATION, NO_TEACHER, TrainConfig
+from calmix.training.model_settings import settings_for, trainer_settings_for
 from calmix.training.specification import parse_specification, parse_value
 from calmix.user_error import UserError
 
@@ -102,7 +104,10 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
                 name=" ".join([method, *(f"{name}={show(value)}" for name, value in own.items())]),
                 method=method,
                 options={**shared, **{name: value for name, value in own.items() if name in known[method]}},
-                settings={name: value for name, value in own.items() if name not in known[method]},
+                settings={
+                    **settings_of_model(base, str(own.get("model", base.model))),
+                    **{name: value for name, value in own.items() if name not in known[method]},
+                },
             )
             if arm.is_taught:
                 arm = with_teacher_options(arm, base)
@@ -138,6 +143,29 @@ def settable(base: TrainConfig) -> dict[str, Any]:
     """The settings of training that may differ between arms, with the values they have otherwise."""
     names = [option.name for option in dataclasses.fields(base) if option.name not in FIXED]
     return {name: getattr(base, name) for name in names}
+
+
+def settings_of_model(base: TrainConfig, model: str) -> dict[str, Any]:
+    """What changes with the model: settings that `base` has by default, for its own model.
+
+    >>> encoder = TrainConfig(train="a.csv", output="out", epochs=7)
+    >>> found = settings_of_model(encoder, "text-cnn")
+    >>> found["learning_rate"], found["trainer"], "epochs" in found
+    (1.0, {'max_grad_norm': 0.0}, False)
+    """
+    before, after = settings_for(base.model), settings_for(model)
+    if before == after:
+        return {}
+    changed = {
+        name: after.get(name, DEFAULTS[name])
+        for name in {**before, **after}
+        if getattr(base, name) == before.get(name, DEFAULTS[name])
+    }
+    default = trainer_settings_for(base.model)
+    given = {
+        name: value for name, value in base.trainer.items() if name not in default or default[name] != value
+    }
+    return {**changed, "trainer": {**trainer_settings_for(model), **given}}
 
 
 def reference_of(arm: Arm, arms: Sequence[Arm]) -> Arm | None:

@@ -12,7 +12,8 @@ the number of classes makes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calmix.user_error import UserError
@@ -35,6 +36,8 @@ SMALL_VGG = 128
 LEAST_VGG = 32
 LAYERS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
 LARGEST_SIDE = 224
+# How `row_norm_cap` is switched off.
+NO_CAP = (None, "none")
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
@@ -44,20 +47,43 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
         if option not in known:
             remedy = f"it has: {', '.join(known)}" if known else "only built-in networks have options"
             raise UserError(f"--model-option: {name!r} has no option {option!r}", remedy=remedy)
-        if option == "dropout" and (isinstance(value, bool | str) or not 0 <= value < 1):
-            raise UserError(f"--model-option dropout={value}", remedy="give a number from 0 to below 1")
-        if option == "maps" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise UserError(f"--model-option maps={value}", remedy="give a whole number of at least 1")
+        if option in CHECKED and not CHECKED[option][0](value):
+            raise UserError(f"--model-option {option}={value}", remedy=f"give {CHECKED[option][1]}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# What a value must be, and how that is said.
+CHECKED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "dropout": (lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
+    "maps": (_is_whole, "a whole number of at least 1"),
+    "widths": (
+        lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_whole, value)),
+        "a list of whole numbers, such as [3,4,5]",
+    ),
+    "row_norm_cap": (
+        lambda value: value in NO_CAP or (_is_number(value) and value > 0),
+        "a number above 0, or none for no cap",
+    ),
+}
 
 
 def image_size_for(name: str, sizes: Sequence[tuple[int, int]], asked: Any = None) -> tuple[int, int]:
     """(height, width) that all images are brought to: their own if they share one, else a square of the
-    median short side, at most 224.
+    median short side; the short side at most 224.
 
     >>> image_size_for("resnet18", [(28, 28), (28, 28)]), image_size_for("vgg16", [(28, 28)])
     ((28, 28), (32, 32))
     >>> image_size_for("resnet18", [(300, 400), (640, 480), (100, 90)])
     (224, 224)
+    >>> image_size_for("resnet18", [(3000, 4000), (3000, 4000)])
+    (224, 299)
     """
     least = LEAST_VGG if name == "vgg16" else 8
     if asked is not None:
@@ -67,6 +93,8 @@ def image_size_for(name: str, sizes: Sequence[tuple[int, int]], asked: Any = Non
         return int(size[0]), int(size[1])
     if len(set(sizes)) == 1:
         height, width = sizes[0]
+        scale = min(1.0, LARGEST_SIDE / min(height, width))
+        height, width = round(scale * height), round(scale * width)
     else:
         sides = sorted(min(size) for size in sizes)
         height = width = min(sides[len(sides) // 2], LARGEST_SIDE)
@@ -79,6 +107,7 @@ def image_config(
     """The configuration of a built-in image network for images of this size."""
     from transformers import ResNetConfig
 
+    from calmix.models.head_dropout import CONFIG_KEY
     from calmix.models.networks.cifar_resnet import CifarResNetConfig
     from calmix.models.networks.vgg import VggConfig
 
@@ -100,12 +129,10 @@ def image_config(
     }
     if min(size) < SMALL_RESNET:
         return CifarResNetConfig(dropout=dropout or 0.0, **form, **shared)
+    config = ResNetConfig(**form, **labels)
     if dropout:
-        raise UserError(
-            f"{name} has no dropout for images of {min(size)} pixels",
-            remedy="leave --model-option dropout out",
-        )
-    return ResNetConfig(**form, **labels)
+        setattr(config, CONFIG_KEY, dropout)
+    return config
 
 
 def label_settings(label_names: Sequence[str]) -> dict[str, Any]:
@@ -124,6 +151,7 @@ def build_image_network(
     """A network with random weights, drawn from the seed."""
     from transformers import AutoModelForImageClassification, set_seed
 
+    from calmix.models.head_dropout import add_head_dropout
     from calmix.models.registration import register_networks
 
     register_networks()
@@ -135,4 +163,5 @@ def build_image_network(
     )
     set_seed(seed)
     model: PreTrainedModel = AutoModelForImageClassification.from_config(config)
+    add_head_dropout(model)
     return model

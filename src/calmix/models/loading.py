@@ -82,6 +82,8 @@ def load_classifier(
         set_seed,
     )
 
+    from calmix.models.head_dropout import add_head_dropout
+
     register_networks()
     set_seed(seed)
     settings: dict[str, Any] = {"dtype": torch.float32}
@@ -102,6 +104,7 @@ def load_classifier(
         )
     with _mendable(name, "model"):
         model: PreTrainedModel = family.from_pretrained(resolve_model(name), **settings)
+    add_head_dropout(model)
     # A checkpoint may say that its labels are independent, or that a temperature was folded into the head
     # that is trained anew now.
     model.config.problem_type = "single_label_classification"
@@ -121,6 +124,8 @@ def load_trained(directory: Path) -> PreTrainedModel:
         AutoModelForSequenceClassification,
     )
 
+    from calmix.models.head_dropout import add_head_dropout
+
     register_networks()
     family: Any = AutoModelForSequenceClassification
     with _mendable(str(directory), "model"):
@@ -130,6 +135,7 @@ def load_trained(directory: Path) -> PreTrainedModel:
         elif "ImageClassification" in architectures[0]:
             family = AutoModelForImageClassification
         model: PreTrainedModel = family.from_pretrained(directory, dtype=torch.float32)
+    add_head_dropout(model)
     return model
 
 

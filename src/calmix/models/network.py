@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.data.augmentation import parse_steps
-from calmix.data.images import inspect
 from calmix.data.pixels import PixelStatistics
 from calmix.data.rows import Rows
 from calmix.models.built_in import (
@@ -90,7 +88,7 @@ def _image_network(
         )
     steps, statistics = parse_steps(augment), PixelStatistics.of(rows)
     if name in BUILT_IN:
-        size = image_size_for(name, image_sizes(rows), options.get("image_size"))
+        size = image_size_for(name, rows.image_sizes(), options.get("image_size"))
         model = build_image_network(name, size, label_names, seed=seed, dropout=options.get("dropout"))
         return Network(model, ImageInputs(plain_processor(size, statistics), steps, statistics))
     processor = load_image_processor(name)
@@ -104,10 +102,3 @@ def freeze_embeddings(network: Network) -> None:
         raise UserError("--freeze-embeddings is for words, and the rows are images", remedy="leave it out")
     for parameter in network.model.get_input_embeddings().parameters():
         parameter.requires_grad = False
-
-
-def image_sizes(rows: Rows) -> list[tuple[int, int]]:
-    """(height, width) of every image, without decoding it."""
-    return [
-        inspect(image if isinstance(image, bytes) else Path(image).read_bytes())[0] for image in rows.images()
-    ]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.rows import Rows
-from calmix.models.built_in import label_settings
+from calmix.models.built_in import NO_CAP, label_settings
 from calmix.models.inputs import TextInputs
 from calmix.models.registration import register_networks
 from calmix.models.word_vectors import EMBEDDED, embedded_vectors, read_vectors
@@ -57,8 +57,8 @@ def build_text_cnn(
     shape: dict[str, Any] = {
         name: options[name] for name in ("dropout", "maps", "row_norm_cap", "widths") if name in options
     }
-    if not shape.get("widths", True) or not all(width >= 1 for width in shape.get("widths", ())):
-        raise UserError(f"--model-option widths={shape['widths']}", remedy="give a list such as [3,4,5]")
+    if shape.get("row_norm_cap", 1) in NO_CAP:
+        shape["row_norm_cap"] = None
     config = TextCnnConfig(
         vocab_size=len(vocabulary),
         embedding_size=dimensions,

@@ -82,7 +82,8 @@ class Table:
         )
         for place, column in enumerate(self.columns):
             # Broken here to the width of the cells: rich would rather break the numbers.
-            width = max([len(row[place]) for row in self.rows] + [len(word) for word in column.title.split()])
+            widths = [len(row[place]) for row in self.rows] + [len(word) for word in column.title.split()]
+            width = max([1, *widths])  # a column of marks may have none, and no title either
             heading = textwrap.fill(column.title, width, break_long_words=False)
             table.add_column(Text(heading), justify="right" if column.numeric else "left", vertical="bottom")
         for group in self.groups():

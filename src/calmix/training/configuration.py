@@ -40,6 +40,11 @@ OWNED = {
     "tau": "--tau",
     "hard_weight": "--hard-weight",
 }
+# Fields of the Trainer that are not looked at where these options stand.
+REPLACED = {
+    "optimizer": ("optim", "optim_args", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"),
+    "schedule": ("lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "warmup_ratio"),
+}
 # Mean nothing without a teacher; left out of what is saved where there is none.
 DISTILLATION = (
     "teacher", "tau", "hard_weight", "teacher_temperature", "teacher_label_smoothing", "teacher_model",
@@ -150,8 +155,16 @@ class TrainConfig:
         if not isinstance(self.model_options, Mapping):
             raise UserError("'model_options' must be a table of names and values")
         for option in ("optimizer", "schedule"):
-            if getattr(self, option) is not None:
-                parse_specification(getattr(self, option), f"--{option}")
+            given = getattr(self, option)
+            if given is None:
+                continue
+            parse_specification(given, f"--{option}")
+            for name in REPLACED[option]:
+                if name in self.trainer:
+                    raise UserError(
+                        f"trainer: {name} has no effect beside --{option} {given}",
+                        remedy=f"say it with --{option} NAME:OPTION=VALUE",
+                    )
         parse_steps(self.augment)
         self.columns()
 

@@ -156,7 +156,7 @@ class DropoutHead:
         if module is head.linear or getattr(module, "p", 0.0) == 0.0:
             raise NoDropout(
                 f"{type(model).__name__} has no dropout: all passes would be the same",
-                remedy="train with dropout, for example --model-option dropout=0.3",
+                remedy="train one with dropout; built-in networks take --model-option dropout=0.3",
             )
         # Nothing may come after the last layer that is not known here.
         expected = model(**batch).logits

@@ -19,6 +19,7 @@ from calmix.calibration.calibrator import Calibrator, get_calibrator
 from calmix.calibration.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.run_predictions import predictions_of_run
+from calmix.data.embedded_images import is_embedded
 from calmix.run import Run, write_json
 from calmix.user_error import UserError
 
@@ -80,7 +81,7 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
     if source.is_dir() and (source / "config.yaml").is_file():
         return _open_run(Run.open(source), fit_on)
     if source.is_dir():
-        return Source(_forward(source, Path(fit_on), **data), source, {})
+        return Source(_forward(source, fit_on, **data), source, {})
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
     fitting, given = _logits(read_predictions(Path(fit_on))), _logits(read_predictions(source))
@@ -99,12 +100,12 @@ def _open_run(run: Run, fit_on: str) -> Source:
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
     if fit_on in predictions:
         return Source(predictions[fit_on], run.model, predictions)
-    if not Path(fit_on).is_file():
-        remedy = f"name a labelled file, or one of its splits: {', '.join(names)}"
+    if not Path(fit_on).exists() and not is_embedded(fit_on):
+        remedy = f"name labelled data, or one of its splits: {', '.join(names)}"
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
     config = run.config()
     columns = {name: config[name] for name in config if name.endswith("_column")}
-    fitting = _forward(run.model, Path(fit_on), max_length=config["max_length"], **columns)
+    fitting = _forward(run.model, fit_on, max_length=config["max_length"], **columns)
     return Source(fitting, run.model, predictions)
 
 
@@ -120,15 +121,15 @@ def _logits(predictions: Predictions) -> Predictions:
     )
 
 
-def _forward(checkpoint: Path, file: Path, max_length: int | None = None, **columns: Any) -> Predictions:
-    """What a checkpoint says about the rows of a labelled file."""
+def _forward(checkpoint: Path, data: str, max_length: int | None = None, **columns: Any) -> Predictions:
+    """What a checkpoint says about labelled rows."""
     from calmix.data.columns import ColumnNames
     from calmix.data.reading import read_rows
     from calmix.models.loading import trained_labels
     from calmix.training.prediction import as_predictions, predict_with_checkpoint
 
     names = {name.removesuffix("_column"): value for name, value in columns.items()}
-    rows = read_rows(file, "fit", ColumnNames.from_options(**names), trained_labels(checkpoint))
+    rows = read_rows(data, "fit", ColumnNames.from_options(**names), trained_labels(checkpoint))
     return as_predictions(predict_with_checkpoint(checkpoint, rows, max_length=max_length), rows)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
@@ -87,8 +88,10 @@ def _train(
             trainer.accelerator.wait_for_everyone()  # the run directory is there
             trainer.learn_from(prepared.teaching.logits(run))
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except UserError:
-        if not was_there:  # the directory is of this call's making, and nothing in it can be used
+    except UserError as error:
+        # Where a file went away in mid-training, the run can go on from its checkpoint once it is back.
+        resumes = isinstance(error, UnreadableImage) and newest_complete(run.checkpoints) is not None
+        if not was_there and not resumes:  # of this call's making, and nothing in it can be used
             shutil.rmtree(run.path, ignore_errors=True)
         raise
     finally:
@@ -160,8 +163,7 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
     view, _ = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
     if "unlabelled" in prepared.encoded:
-        more: Any = prepared.encoded["unlabelled"]
-        rows = WithUnlabelled(rows, more)
+        rows = WithUnlabelled(rows, prepared.encoded["unlabelled"])
     trainer = MixupTrainer(
         model=prepared.model,
         args=arguments,
