@@ -77,7 +77,8 @@ def grouped_epoch_batches(
     sizes = [len(rows) for rows in groups.positions]
     counts = {"all": sizes, "shortest": [min(sizes)] * len(sizes), "longest": [max(sizes)] * len(sizes)}
     total = groups.rows_per_epoch
-    orders, places, numbers = [], [], []
+    orders: list[Positions] = []
+    places, numbers = [], []
     for number, (rows, count) in enumerate(zip(groups.positions, counts[groups.cover], strict=True)):
         if count == 0:
             continue
