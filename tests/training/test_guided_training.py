@@ -75,6 +75,20 @@ def test_the_bank_of_the_second_epoch_holds_the_logits_of_the_first(make_trainer
     assert {pair["epoch"] for pair in pairs} == {1, 2}
 
 
+def test_partners_from_all_rows_are_the_same_after_a_resume_in_mid_epoch(make_trainer):
+    """What the epoch under way has recorded is not in the bank; in the first epoch there is none."""
+    known = random_map([f"row-{i}" for i in range(40)], labels(40))
+    settings = {"method": get_method("aum-saliency", scope="global"), "known_rows": known}
+    whole = make_trainer(checkpoint_steps=1, **settings)
+    whole.train()
+    assert whole.steps_per_epoch == 5
+    for step in (3, 8):
+        resumed = make_trainer(output=f"resumed-{step}", **settings)
+        resumed.train(resume_from_checkpoint=f"{whole.args.output_dir}/checkpoint-{step}")
+        for name, tensor in resumed.model.state_dict().items():
+            assert torch.equal(tensor, whole.model.state_dict()[name]), (step, name)
+
+
 def test_a_guided_method_without_a_map_says_what_to_do(make_trainer):
     with pytest.raises(UserError, match=r"known_rows=DataMap\.read"):
         make_trainer(method=get_method("aum-saliency"))

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import gather_object
 from numpy.typing import ArrayLike
@@ -112,7 +113,10 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
             ids = getattr(rows, "row_ids", None)
             known = KnownRows(known if ids is None else known.of_rows(ids[:labelled]), self.args.seed)
         if len(known.datamap) != labelled:
-            raise UserError(f"the data map holds {len(known.datamap)} rows, the training set {labelled}")
+            raise UserError(
+                f"the data map holds {len(known.datamap)} rows, the training set {labelled}",
+                remedy="give the map of a plain run on the same rows",
+            )
         groups = self.method.groups(known)
         for name, size in (groups.sizes if groups is not None else {}).items():
             if not size:
@@ -127,7 +131,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         trial: Any | dict[str, Any] | None = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        self.journal = Journal()
+        self.journal, self.bank = Journal(), None
         if self.teacher is None and self.labelled_rows < len(self.train_dataset):  # type: ignore[arg-type]
             raise UserError("rows without a label need a teacher", remedy="give teacher=LOGITS")
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
@@ -254,9 +258,12 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
                 f"{self.method.name} with scope=global needs the dynamics of training",
                 remedy="use --dynamics training",
             )
-        if self.groups is not None and recorder.has_any:
+        if self.groups is not None:
+            # A run that is resumed in mid-epoch has recorded a part of this one.
+            logits = recorder.latest_logits(before=self.current_epoch)
+            known = not np.isnan(logits).all()
             positions = self.groups.positions
-            self.bank = self.method.make_bank(recorder.latest_logits(), recorder.labels, positions)
+            self.bank = self.method.make_bank(logits, recorder.labels, positions) if known else None
 
     def make_step(self, labels: Tensor, inputs: dict[str, Any], forward: Forward) -> Step:
         """The micro-batch under way, as a method sees it."""
