@@ -114,10 +114,64 @@ def test_a_plain_run_of_other_rows_is_refused(calmix, reviews, encoders, cache, 
     call = arguments(reviews, encoder, tmp_path / "run", method="informed-mixup")
     code, _, err = calmix(*call, "--plain-run", tmp_path / "plain")
     assert code == 2
-    assert "training rows are not on the data map" in err
+    assert f"{tmp_path / 'plain'}: 37 of 96 training rows are not on the data map" in err
     assert not (tmp_path / "run").exists()
     code, _, err = calmix(*call, "--plain-run", tmp_path / "nowhere")
     assert code == 2 and "no such run directory" in err
+
+
+def test_the_plain_run_of_ones_own_is_remembered(calmix, reviews, encoders, cache, tmp_path, monkeypatch):
+    encoder, mine, run = encoders("bert", layers=1), tmp_path / "mine", Run(tmp_path / "run")
+    for seed, output in ((1, mine), (2, tmp_path / "other")):
+        assert calmix(*arguments(reviews, encoder, output, seed=seed))[0] == 0
+    call = arguments(reviews, encoder, run.path, method="informed-mixup", **{"checkpoint-steps": 4})
+
+    def cut_off(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("calmix.training.recipe.finish", cut_off)
+        assert calmix(*call, "--plain-run", mine)[0] not in (0, 2)
+    assert newest_complete(run.checkpoints) is not None
+    code, _, err = calmix(*call, "--resume")
+    assert code == 2 and "started with other options (plain_run)" in err
+    # The same place, and another run in it: other groups.
+    dynamics = (mine / "dynamics.parquet").read_bytes()
+    shutil.copyfile(tmp_path / "other" / "dynamics.parquet", mine / "dynamics.parquet")
+    code, _, err = calmix("train", "--resume", "--output", run.path)
+    assert code == 2 and "the groups of rows are not those that the run began with" in err
+    (mine / "dynamics.parquet").write_bytes(dynamics)
+    for more in (["--resume", "--output", run.path], ["--config", run.config_file, "--output", tmp_path / "a"]):
+        code, _, err = calmix("train", *more)
+        assert code == 0, err
+        assert Run.open(more[-1]).guidance()["plain_run"]["path"] == str(mine)
+    assert not cache.exists()  # no other plain run was made
+    weights = [load_file(path / "model" / "model.safetensors") for path in (run.path, tmp_path / "a")]
+    assert all(np.array_equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+
+
+def test_what_is_no_plain_run_is_refused_as_one(calmix, reviews, encoders, cache, tmp_path):
+    encoder = encoders("bert", layers=1)
+    made = {
+        "mixed": {"method": "cls-mixup"},
+        "smoothed": {"label-smoothing": 0.1},
+        "unrecorded": {"dynamics": "off"},
+    }
+    for name, options in made.items():
+        call = arguments(reviews, encoder, tmp_path / name, epochs=1, **options)
+        assert calmix(*call, "--validation", reviews / "validation.csv")[0] == 0
+    call = arguments(reviews, encoder, tmp_path / "run", method="informed-mixup")
+    for name, said in (
+        ("mixed", "trained with --method cls-mixup; give one of --method plain"),
+        ("smoothed", "trained with label smoothing"),
+        ("unrecorded", "recorded no dynamics; give one that was trained with --dynamics training"),
+    ):
+        code, _, err = calmix(*call, "--plain-run", tmp_path / name)
+        assert code == 2 and f"{tmp_path / name}: " in err and said in err
+    call = arguments(reviews, encoder, tmp_path / "run", method="cls-mixup")
+    code, _, err = calmix(*call, "--plain-run", tmp_path / "mixed")
+    assert code == 2 and "cls-mixup on all rows needs no plain run" in err
+    assert not (tmp_path / "run").exists() and not cache.exists()
 
 
 @pytest.mark.parametrize(

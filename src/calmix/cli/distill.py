@@ -138,7 +138,7 @@ def distill(
     Example: calmix distill --teacher big-run --model default --student-layers 3 --train reviews.csv
     --test test.csv --tau 2 --hard-weight 0.5 --output small-run
     """
-    values = training_values(context, without={"resume", "plain_run", "teacher_option"})
+    values = training_values(context, without={"resume", "teacher_option"})
     values["teacher_options"] = {
         **config_tables(context).get("teacher_options", {}),
         **parse_assignments(teacher_option, "--teacher-option"),
@@ -147,7 +147,7 @@ def distill(
         if not teacher:
             raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
         values["model"] = model or model_of(teacher[0])
-    run_training(values, resume=resume, plain_run=plain_run, as_json=as_json)
+    run_training(values, resume=resume, as_json=as_json)
 
 
 def model_of(teacher: str) -> Any:

@@ -26,7 +26,8 @@ HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "edges"}
 # Stand for content, which is hashed in their place.
 PLACES = {
     "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
-    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options", *DISTILLATION,
+    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options", "plain_run",
+    *DISTILLATION,
 }  # fmt: skip
 # Came later: where they are not set they do not count, so that older runs keep their names.
 LATER = {"augment", "optimizer", "schedule"}
@@ -48,6 +49,7 @@ class Fingerprints:
     def parts(self, config: TrainConfig) -> dict[str, Any]:
         """What is hashed."""
         from calmix.mixing.method import get_method
+        from calmix.training.guidance import open_plain_run
 
         settings = {
             name: value
@@ -56,6 +58,8 @@ class Fingerprints:
         }
         if config.model_options:
             settings["model_options"] = contents_of(config.model_options)
+        if config.plain_run:
+            settings["plain_run"] = file_fingerprint(open_plain_run(config.plain_run).dynamics_file)
         return {
             "numerics": NUMERICS_VERSION,
             "data": self.data_of(config),
@@ -100,8 +104,12 @@ def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in options.items():
         is_file = isinstance(value, str) and Path(value).is_file()
-        found[name] = hashlib.sha256(Path(value).read_bytes()).hexdigest() if is_file else value
+        found[name] = file_fingerprint(Path(value)) if is_file else value
     return found
+
+
+def file_fingerprint(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def teacher_fingerprint(name: str) -> str:

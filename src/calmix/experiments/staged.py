@@ -15,7 +15,7 @@ from calmix.experiments.store import RunStore
 from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
-from calmix.training.guidance import needs_plain_run, plain_config
+from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
 from calmix.training.recipe import check_output, train
 from calmix.training.teachers import Teacher, stage_teacher
 from calmix.training.teaching import open_teachers, teacher_config
@@ -33,13 +33,12 @@ def train_staged(
     config: TrainConfig,
     *,
     store: RunStore | None = None,
-    plain_run: Run | None = None,
     resume: bool = False,
 ) -> Run:
     """Train one classifier, and first what its method needs.
 
     A stage that was cut off goes on where it was, whether or not `resume` is set: it is told by what it is
-    made of. `plain_run` is used in place of one from the store.
+    made of. `config.plain_run` is used in place of one from the store.
     """
     run = Run(Path(config.output))
     check_output(run, config, resume=resume)
@@ -47,6 +46,8 @@ def train_staged(
     if run.is_finished or not (needs_plain or config.teacher):
         return train(config, resume=resume)
     is_cache, store = store is None, store or default_store()
+    # First: what is wrong with it is known before anything is trained.
+    plain_run = open_plain_run(config.plain_run) if config.plain_run else None
     teachers = find_teachers(config, store) if config.teacher else None
     if not needs_plain:
         return train(config, resume=resume, teachers=teachers)

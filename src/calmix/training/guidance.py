@@ -34,6 +34,11 @@ def needs_plain_run(config: TrainConfig) -> bool:
     """Whether a plain run must come first; settings that it could not serve are refused here."""
     method = get_method(config.method, **config.options_of_method())
     by_region = config.train_region != ALL_ROWS
+    if config.plain_run and not (method.needs_map or by_region):
+        raise UserError(
+            f"--plain-run: {config.method} on all rows needs no plain run",
+            remedy="leave it out, or name a guided method or a --train-region",
+        )
     least = 2 if by_region else method.least_epochs
     if config.epochs < least:
         who = f"--train-region {config.train_region}" if by_region else config.method
@@ -54,7 +59,37 @@ def plain_config(config: TrainConfig) -> TrainConfig:
         train_region=ALL_ROWS,
         aum_filter=False,
         aum_percentile=TrainConfig.aum_percentile,
+        plain_run=None,
     )
+
+
+def open_plain_run(path: str | Path) -> Run:
+    """A finished plain run with its dynamics, or a `UserError` that says what it is instead."""
+    run = Run.open(path)
+    check_plain_run(run)
+    return run
+
+
+def check_plain_run(run: Run) -> None:
+    made = run.config()
+    smoothing = {"label_smoothing": made.get("label_smoothing"), **(made.get("method_options") or {})}
+    found = f"--method {made['method']}" if made["method"] != "plain" else None
+    if smoothing["label_smoothing"]:
+        found = "label smoothing"  # the margin of a smoothed target is not that of the label
+    if made.get("teacher"):
+        found = "a teacher"
+    if found is not None:
+        raise UserError(
+            f"not a plain run: it was trained with {found}",
+            file=run.path,
+            remedy="give one of --method plain, or leave --plain-run out",
+        )
+    if not run.dynamics_file.is_file():
+        raise UserError(
+            "the plain run recorded no dynamics",
+            file=run.path,
+            remedy="give one that was trained with --dynamics training, or leave --plain-run out",
+        )
 
 
 @dataclass
@@ -71,9 +106,8 @@ class Guidance:
 
     @classmethod
     def from_run(cls, plain: Run, config: TrainConfig, rows: Rows, passes: Path) -> Guidance:
-        if not plain.dynamics_file.is_file():
-            raise UserError("the plain run recorded no dynamics", file=plain.path)
-        datamap = DataMap.read(plain.dynamics_file).of_rows(rows.row_ids)
+        check_plain_run(plain)
+        datamap = DataMap.read(plain.dynamics_file).of_rows(rows.row_ids, source=plain.path)
         changed = np.flatnonzero(datamap.labels != rows.labels)
         if len(changed):
             raise UserError(
@@ -121,7 +155,13 @@ class Guidance:
             chosen[of_region] = True
         positions = np.flatnonzero(chosen)
         if len(positions) < 2:
-            raise UserError(f"--train-region {config.train_region}: {len(positions)} rows are left")
+            raise UserError(
+                f"--train-region {config.train_region}: {len(positions)} rows are left",
+                file=self.plain.path,
+                remedy="train on more rows, or lower --aum-percentile"
+                if config.aum_filter
+                else "train on more rows, or on another region",
+            )
         self.notes["train_region"] = {
             "region": config.train_region,
             "aum_filter": config.aum_filter,

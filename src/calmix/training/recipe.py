@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from calmix.data.checks import check_splits
+from calmix.data.grouped_batches import RowGroups
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
 from calmix.data.unlabelled import WithUnlabelled
@@ -39,6 +40,8 @@ from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
 FINGERPRINTS_FILE = "data.json"
+GROUPS = "groups of rows"
+"""Among the fingerprints of splits: a name that no split has."""
 
 
 def train(
@@ -88,7 +91,7 @@ def _train(
         trainer.preflight(is_taught=prepared.teaching is not None)
         checkpoint = newest_complete(run.checkpoints) if resume else None
         if trainer.is_world_process_zero():
-            open_run(run, config, prepared.splits, resume=checkpoint is not None)
+            open_run(run, config, prepared.splits, trainer.groups, resume=checkpoint is not None)
             if checkpoint is not None:
                 relocate_best(checkpoint)
         if prepared.teaching is not None:
@@ -220,15 +223,26 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
     return trainer
 
 
-def open_run(run: Run, config: TrainConfig, splits: Splits, *, resume: bool) -> None:
+def open_run(
+    run: Run, config: TrainConfig, splits: Splits, groups: RowGroups | None, *, resume: bool
+) -> None:
     """Make the run directory, or see that the one to resume was made from the same data."""
     fingerprints = {
         name: rows.fingerprint()
         for name, rows in {"train": splits.train, "validation": splits.validation, **splits.tests}.items()
     }
     file = run.checkpoints / FINGERPRINTS_FILE
+    chosen = {} if groups is None else {GROUPS: groups.fingerprint()}
     if resume:
-        if json.loads(file.read_text()) != fingerprints:
+        began = json.loads(file.read_text())
+        # Runs begun before the groups were written down have none to compare.
+        if began.pop(GROUPS, chosen.get(GROUPS)) != chosen.get(GROUPS):
+            raise UserError(
+                "the groups of rows are not those that the run began with: the plain run has changed",
+                file=run.path,
+                remedy="resume with the same plain run, or start a new run",
+            )
+        if began != fingerprints:
             raise UserError(
                 "the data files have changed since the run began", file=run.path, remedy="start a new run"
             )
@@ -237,7 +251,7 @@ def open_run(run: Run, config: TrainConfig, splits: Splits, *, resume: bool) -> 
         if left != run.teaching:  # dear to compute, and checked before it is used
             shutil.rmtree(left) if left.is_dir() else left.unlink()
     write_yaml(run.config_file, config.as_dict())
-    write_json(file, fingerprints)
+    write_json(file, fingerprints | chosen)
 
 
 def _numbers(settings: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
         label_smoothing=config.teacher_label_smoothing,
         model=config.teacher_model or config.model,
         student_layers=None,
+        plain_run=None,  # the student's own: a teacher may be another network
     )
 
 

@@ -97,6 +97,11 @@ class AumSaliency(MixingMethod):
             order = np.random.default_rng([known.seed, rows]).permutation(rows)
             low, high = np.sort(order[: rows // 2]), np.sort(order[rows // 2 :])
         else:
+            if np.isnan(known.datamap.aum).all():
+                raise UserError(
+                    "the data map has no area under the margin of any training row",
+                    remedy="give that of a plain run, or split at random with split=random",
+                )
             low, high = (np.flatnonzero(half) for half in median_split(known.datamap.aum))
         return RowGroups(("low AUM", "high AUM") if self.split == "aum" else ("first half", "second half"),
                          (low, high), cover="shortest")  # fmt: skip
