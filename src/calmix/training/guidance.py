@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calmix.data.grouped_batches import RowGroups
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.known_rows import KnownRows, LabelFilter
 from calmix.mixing.method import get_method
 from calmix.run import Run, write_json
 from calmix.training.configuration import ALL_ROWS, TrainConfig
+from calmix.training.journal import Journal
 from calmix.training.threshold_passes import find_label_noise
-from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
 Positions = NDArray[np.int64]
@@ -165,37 +166,43 @@ class Guidance:
         self.notes["train_region"] = {
             "region": config.train_region,
             "aum_filter": config.aum_filter,
-            **self.described(positions),
+            **described(self.rows, positions),
         }
         rows = self.rows.select(positions)
         return dataclasses.replace(self, rows=rows, datamap=self.datamap.select(positions))
 
-    def described(self, positions: Positions) -> dict[str, Any]:
-        """How many rows, and of which classes: a region may be nearly one class."""
-        counts = np.bincount(self.rows.labels[positions], minlength=self.rows.class_count)
-        return {"rows": len(positions), "class_counts": counts.tolist()}
-
-    def write(self, run: Run, trainer: MixupTrainer) -> None:
-        """`guidance.json`, and the files of the plain run that explain it."""
-        groups = trainer.groups
-        journal = trainer.merged_journal()
-        if not trainer.is_world_process_zero():
-            return
+    def keep_plain_stage(self, run: Run) -> dict[str, Any]:
+        """Copy the files of the plain run that explain the guided one, and tell what there is to say."""
         run.plain_stage.mkdir(parents=True, exist_ok=True)
         for file in (self.plain.dynamics_file, self.plain.config_file, self.plain.metrics_file):
             shutil.copyfile(file, run.plain_stage / file.name)
-        content: dict[str, Any] = {
+        return {
             "plain_run": {"path": str(self.plain.path), "seconds": self.plain.metrics()["seconds"]},
             **self.notes,
         }
-        if groups is not None:
-            sets = zip(groups.names, groups.positions, strict=True)
-            content["groups"] = [{"name": name, **self.described(positions)} for name, positions in sets]
-            content["rows_per_epoch"] = groups.rows_per_epoch
-            content["in_several_groups"] = _repeated(groups.positions)
-            content["tallies"] = journal.tallies()
-            content["pairs"] = journal.pairs
-        write_json(run.guidance_file, content)
+
+
+def write_guidance(
+    run: Run, guidance: Guidance | None, groups: RowGroups | None, rows: Rows, journal: Journal
+) -> None:
+    """`guidance.json` of a run that a plain run guided or whose rows met in groups, as random halves do."""
+    if guidance is None and groups is None:
+        return
+    content = {} if guidance is None else guidance.keep_plain_stage(run)
+    if groups is not None:
+        sets = zip(groups.names, groups.positions, strict=True)
+        content["groups"] = [{"name": name, **described(rows, positions)} for name, positions in sets]
+        content["rows_per_epoch"] = groups.rows_per_epoch
+        content["in_several_groups"] = _repeated(groups.positions)
+        content["tallies"] = journal.tallies()
+        content["pairs"] = journal.pairs
+    write_json(run.guidance_file, content)
+
+
+def described(rows: Rows, positions: Positions) -> dict[str, Any]:
+    """How many rows, and of which classes: a region may be nearly one class."""
+    counts = np.bincount(rows.labels[positions], minlength=rows.class_count)
+    return {"rows": len(positions), "class_counts": counts.tolist()}
 
 
 def _repeated(groups: tuple[Positions, ...]) -> int:
