@@ -48,10 +48,15 @@ def test_every_row_of_the_groups_is_trained_on_and_recorded_once_an_epoch(make_t
     trainer.train()
     seen = trainer.recorder.dynamics().seen
     groups = trainer.groups
-    if groups.cover == "all":
-        assert seen.all()
-    for epoch in range(2):
-        assert seen[:, epoch].sum() <= groups.rows_per_epoch
+    whole = {"all": groups.positions, "longest": groups.positions, "shortest": groups.positions[:1]}
+    wanted = np.unique(np.concatenate(whole[groups.cover]))
+    assert seen[wanted].all()  # in both epochs
+    if groups.cover == "shortest":  # as many rows of the larger half as the smaller one has
+        low, high = groups.positions
+        assert len(low) <= len(high)
+        assert seen[high].sum(axis=0).tolist() == [len(low)] * 2
+    everywhere = np.unique(np.concatenate(groups.positions))
+    assert not np.delete(seen, everywhere, axis=0).any()
     sums = trainer.journal.tallies()
     assert [epoch["rows"] for epoch in sums] == [groups.rows_per_epoch] * 2
     # One optimiser for the whole run: its step count goes on over the epochs.

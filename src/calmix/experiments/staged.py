@@ -17,8 +17,9 @@ from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
 from calmix.training.recipe import check_output, train
+from calmix.training.rehearsal import rehearse
 from calmix.training.teachers import Teacher, stage_teacher
-from calmix.training.teaching import open_teachers, teacher_config
+from calmix.training.teaching import is_method, open_teachers, teacher_config
 
 CACHE_VARIABLE = "CALMIX_CACHE"
 
@@ -48,6 +49,11 @@ def train_staged(
     is_cache, store = store is None, store or default_store()
     # First: what is wrong with it is known before anything is trained.
     plain_run = open_plain_run(config.plain_run) if config.plain_run else None
+    first_stages = [teacher_config(config, name) for name in config.teacher if is_method(name)]
+    if needs_plain and plain_run is None:
+        first_stages.append(plain_config(config))
+    if not all(store.is_finished(store.fingerprints.of(stage)) for stage in first_stages):
+        rehearse(config)
     teachers = find_teachers(config, store) if config.teacher else None
     if not needs_plain:
         return train(config, resume=resume, teachers=teachers)

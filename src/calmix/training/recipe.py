@@ -18,12 +18,15 @@ import torch
 
 from calmix.data.checks import check_splits
 from calmix.data.grouped_batches import RowGroups
+from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
 from calmix.data.unlabelled import WithUnlabelled
+from calmix.mixing.known_rows import KnownRows
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
-from calmix.models.network import freeze_embeddings, load_network
+from calmix.models.network import Network, freeze_embeddings, load_network
+from calmix.processes import is_alone
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpoints import newest_complete, relocate_best
@@ -87,9 +90,12 @@ def _train(
     was_there = run.path.exists()
     progress = Progress(config.method)
     try:
-        trainer = make_trainer(config, run, prepared, progress)
+        known = prepared.guidance.known_rows() if prepared.guidance else None
+        trainer = make_trainer(config, run, prepared, progress, known)
         trainer.preflight(is_taught=prepared.teaching is not None)
         checkpoint = newest_complete(run.checkpoints) if resume else None
+        # All have seen what was in the run directory before the first one changes it.
+        trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
             open_run(run, config, prepared.splits, trainer.groups, resume=checkpoint is not None)
             if checkpoint is not None:
@@ -154,11 +160,7 @@ def prepare(
             guidance = guidance.narrowed()
             splits = replace(splits, train=guidance.rows)
     teaching = Teaching.prepare(config, splits.train, teachers) if config.teacher else None
-    network = load_network(config.model, splits.train, **config.network_settings())
-    if config.student_layers is not None:
-        cut_layers(network.model, config.student_layers)
-    if config.freeze_embeddings:
-        freeze_embeddings(network)
+    network = make_network(config, splits.train)
     inputs = network.inputs
     encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
     others = {"validation": splits.validation, **splits.tests}
@@ -170,7 +172,16 @@ def prepare(
     return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
 
 
-def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Progress) -> MixupTrainer:
+def make_network(config: TrainConfig, rows: Rows) -> Network:
+    network = load_network(config.model, rows, **config.network_settings())
+    if config.student_layers is not None:
+        cut_layers(network.model, config.student_layers)
+    if config.freeze_embeddings:
+        freeze_embeddings(network)
+    return network
+
+
+def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
     settings: dict[str, Any] = {
         "output_dir": str(run.checkpoints.absolute()),
         "method": config.method,
@@ -200,9 +211,25 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         "schedule": config.schedule,
     }
     try:
-        arguments = MixupArguments(**{**settings, **_numbers(config.trainer)})
+        return MixupArguments(**{**settings, **_numbers(config.trainer)})
     except (TypeError, ValueError) as error:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
+
+
+def form_group(config: TrainConfig) -> None:
+    """The processes of a run find each other now, in the way that its Trainer would later: first stages are
+    looked up, locked and made together."""
+    if not is_alone():
+        _ = make_arguments(config, Run(Path(config.output))).device
+
+
+def make_trainer(
+    config: TrainConfig,
+    run: Run,
+    prepared: Prepared,
+    progress: Progress,
+    known_rows: KnownRows | RowGroups | None,
+) -> MixupTrainer:
     view, _ = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
     if "unlabelled" in prepared.encoded:
@@ -210,13 +237,13 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         rows = WithUnlabelled(rows, more)
     trainer = MixupTrainer(
         model=prepared.model,
-        args=arguments,
+        args=make_arguments(config, run),
         train_dataset=rows,
         eval_dataset=view,
         data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
         compute_metrics=epoch_metrics,
         processing_class=prepared.inputs.processing_class,
-        known_rows=prepared.guidance.known_rows() if prepared.guidance else None,
+        known_rows=known_rows,
     )
     quiet(trainer)
     trainer.add_callback(progress)

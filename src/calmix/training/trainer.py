@@ -69,11 +69,12 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         self,
         *args: Any,
         method: Method | None = None,
-        known_rows: KnownRows | DataMap | None = None,
+        known_rows: KnownRows | DataMap | RowGroups | None = None,
         teacher: TeacherLogits | ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
-        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`.
+        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`, or the
+        groups of rows themselves.
         `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position."""
         super().__init__(*args, **kwargs)
         self.method = method if method is not None else self.args.build_method()
@@ -93,8 +94,13 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
             return batches
         return replace(batches, groups=self.groups, rows=self.groups.rows_per_epoch)
 
-    def choose_groups(self, known: KnownRows | DataMap | None) -> RowGroups | None:
+    def choose_groups(self, known: KnownRows | DataMap | RowGroups | None) -> RowGroups | None:
         """The groups of rows that the method wants side by side in every batch."""
+        if self.method.needs_bank and (self.recorder is None or self.when_recording != "training"):
+            raise UserError(
+                f"{self.method.name} with scope=global needs the dynamics of training",
+                remedy="use --dynamics training",
+            )
         rows: Any = self.train_dataset
         labelled = self.labelled_rows
         if labelled < len(rows) and self.method.pairs != "none":
@@ -102,6 +108,9 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
                 f"{self.method.name} mixes labels, and some rows have none",
                 remedy="leave the unlabelled rows out, or use a method that mixes nothing, such as plain",
             )
+        if isinstance(known, RowGroups):
+            self.check_groups(known)
+            return known
         if known is None:
             if self.method.needs_map:
                 raise UserError(
@@ -118,12 +127,22 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
                 remedy="give the map of a plain run on the same rows",
             )
         groups = self.method.groups(known)
-        for name, size in (groups.sizes if groups is not None else {}).items():
+        if groups is not None:
+            self.check_groups(groups)
+        return groups
+
+    def check_groups(self, groups: RowGroups) -> None:
+        for name, size in groups.sizes.items():
             if not size:
                 raise UserError(
                     f"{self.method.name}: no training row is {name}", remedy="train on more rows or epochs"
                 )
-        return groups
+        if self._train_batch_size < len(groups.names):
+            raise UserError(
+                f"{self.method.name}: a batch of {self._train_batch_size} has no place for a row of each of "
+                f"the {len(groups.names)} groups that meet in it",
+                remedy=f"give --batch-size {len(groups.names)} or more",
+            )
 
     def train(
         self,
@@ -253,12 +272,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         if not self.method.needs_bank:
             return
         recorder = self.merged_recorder()
-        if recorder is None or self.when_recording != "training":
-            raise UserError(
-                f"{self.method.name} with scope=global needs the dynamics of training",
-                remedy="use --dynamics training",
-            )
-        if self.groups is not None:
+        if self.groups is not None and recorder is not None:
             # A run that is resumed in mid-epoch has recorded a part of this one.
             logits = recorder.latest_logits(before=self.current_epoch)
             known = not np.isnan(logits).all()
