@@ -2,7 +2,7 @@
 
 The content of the data and of the network counts, not where it lies. What only decides how a run is written
 down (the bins of the metrics, the rhythm of checkpoints) does not count. The number of threads does: it
-decides the last bits.
+decides the last bits. So does the number of processes, since each of them takes batches of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.data.splits import read_splits
+from calmix.processes import is_alone, process_count
 from calmix.training.configuration import DISTILLATION, TrainConfig
 
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
@@ -58,6 +59,8 @@ class Fingerprints:
         }
         if config.model_options:
             settings["model_options"] = contents_of(config.model_options)
+        if not is_alone():
+            settings["processes"] = process_count()
         if config.plain_run:
             settings["plain_run"] = file_fingerprint(open_plain_run(config.plain_run).dynamics_file)
         return {

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
+from calmix.processes import is_alone
 from calmix.user_error import UserError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -43,6 +44,15 @@ def prepared_processor(threads: int | None = None) -> Iterator[None]:
 def wait_for_all_processes() -> None:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.barrier()
+
+
+def said_by_first(value: bool) -> bool:
+    """What the first process says, on all of them."""
+    if is_alone():
+        return value
+    said = [value]
+    torch.distributed.broadcast_object_list(said, src=0)
+    return said[0]
 
 
 def check_device(device: str) -> None:

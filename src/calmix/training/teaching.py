@@ -24,8 +24,9 @@ from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 from calmix.mixing.method import method_classes
-from calmix.run import Run, locked
+from calmix.run import Run
 from calmix.training.configuration import TrainConfig
+from calmix.training.lock import locked
 from calmix.training.teacher_logits import TeacherLogits, cached_answers
 from calmix.training.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.user_error import UserError
