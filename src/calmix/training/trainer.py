@@ -35,6 +35,7 @@ from transformers.trainer_utils import TrainOutput
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.unlabelled import labelled_count
+from calmix.double_precision import in_double
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
@@ -255,7 +256,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
 
     def write_journal(self, result: RowLosses, losses: Tensor) -> None:
         epoch = self.current_epoch
-        self.journal.add(epoch, {"loss": losses.detach().double().sum(), "rows": len(losses), **result.tally})
+        self.journal.add(epoch, {"loss": in_double(losses).sum(), "rows": len(losses), **result.tally})
         if result.pairs and self.keys.number == 0:  # a few pairs of every epoch's first batch
             rows: Any = self.train_dataset
             ids = getattr(rows, "row_ids", None)
