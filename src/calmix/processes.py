@@ -11,9 +11,14 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def process_count() -> int:
+    """How many processes the run has. Each takes batches of its own: they decide how many rows a step has."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def is_alone() -> bool:
     """Whether the run has one process."""
-    return int(os.environ.get("WORLD_SIZE", "1")) == 1
+    return process_count() == 1
 
 
 def leave_group() -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from typing import Any
 
 import yaml
 
-from calmix.processes import is_alone
 from calmix.user_error import UserError
 
 
@@ -77,21 +75,6 @@ def write_json(path: Path, content: Any) -> None:
 def write_yaml(path: Path, content: Any) -> None:
     with replacing(path) as fresh:
         fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One process at a time; the system lets go of the lock when its holder dies.
-
-    The processes of one run that is spread over several do their work together, and lock nothing.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        if sys.platform != "win32" and is_alone():
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True)

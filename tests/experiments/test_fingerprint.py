@@ -10,6 +10,7 @@ import pytest
 
 from calmix.experiments import fingerprint as module
 from calmix.experiments.fingerprint import Fingerprints
+from calmix.training.guidance import plain_config
 
 
 @pytest.fixture
@@ -85,6 +86,28 @@ def test_an_option_at_its_default_is_the_default(tiny, tmp_path, of):
     config = tiny(tmp_path, method="cls-mixup")
     assert of(replace(config, method_options={"alpha": 0.4})) == of(config)
     assert of(replace(config, method_options={"alpha": 0.5})) != of(config)
+
+
+def test_several_processes_matter_and_one_keeps_its_name(tiny, tmp_path, of, monkeypatch):
+    """Each takes batches of its own: a step has twice the rows."""
+    alone = of(tiny(tmp_path))
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert of(tiny(tmp_path)) == alone
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert of(tiny(tmp_path)) != alone
+
+
+def test_a_plain_run_of_ones_own_counts_by_what_it_recorded(tiny, tmp_path, of):
+    config = replace(tiny(tmp_path), method="informed-mixup", epochs=2)
+    names = [of(config)]
+    for place, recorded in (("a", b"one"), ("b", b"one"), ("c", b"another")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "config.yaml").write_text("method: plain\n")
+        (tmp_path / place / "metrics.json").write_text("{}")
+        (tmp_path / place / "dynamics.parquet").write_bytes(recorded)
+        names.append(of(replace(config, plain_run=str(tmp_path / place))))
+    assert names[1] == names[2] and len(set(names)) == 3
+    assert of(plain_config(replace(config, plain_run=str(tmp_path / "a")))) == of(plain_config(config))
 
 
 def test_the_numerics_version_matters(tiny, tmp_path, of, monkeypatch):

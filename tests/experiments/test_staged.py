@@ -16,6 +16,8 @@ from safetensors.numpy import load_file
 from calmix.dynamics.datamap import DataMap
 from calmix.run import Run
 from calmix.training.checkpoints import newest_complete
+from calmix.training.configuration import TrainConfig
+from calmix.training.rehearsal import rehearse
 from tiny import read_json
 
 GUIDED = ("aum-saliency", "tdmixup", "informed-mixup")
@@ -115,6 +117,25 @@ def test_a_plain_run_that_also_teaches_is_trained_once(calmix, reviews, encoders
     assert err.count("to be made") == 1
 
 
+def test_random_halves_have_a_report_of_their_groups(calmix, reviews, encoders, cache, tmp_path):
+    """The ablation of the split: no plain run comes first."""
+    encoder = encoders("bert", layers=1)
+    call = arguments(reviews, encoder, tmp_path / "run", method="aum-saliency", epochs=1)
+    code, _, err = calmix(*call, "--method-option", "split=random")
+    assert code == 0, err
+    assert not cache.exists()
+    run = Run.open(tmp_path / "run")
+    guidance = run.guidance()
+    assert "plain_run" not in guidance and not run.plain_stage.exists()
+    assert [(group["name"], group["rows"]) for group in guidance["groups"]] == [
+        ("first half", 48),
+        ("second half", 48),
+    ]
+    assert guidance["tallies"][0]["searches"] == 2 * 96 and guidance["pairs"]
+    page = run.report_file.read_text()
+    assert "Groups of rows" in page and "searches" in page and "Data map of the plain run" not in page
+
+
 def test_a_region_of_the_map_can_be_trained_on_alone(calmix, reviews, encoders, cache, tmp_path):
     encoder = encoders("bert", layers=1)
     sizes = {}
@@ -127,9 +148,11 @@ def test_a_region_of_the_map_can_be_trained_on_alone(calmix, reviews, encoders, 
         rows = pq.read_table(run.dynamics_file)["row_id"].to_pylist()
         sizes[region] = len(rows)
         assert run.metrics()["sizes"]["train"] == len(rows) == run.guidance()["train_region"]["rows"]
-        regions = DataMap.read(run.plain_stage / "dynamics.parquet").regions()
-        whole = sum(int(getattr(regions, name).sum()) for name in region.split("+"))
-        assert len(rows) <= whole
+        datamap = DataMap.read(run.plain_stage / "dynamics.parquet")
+        regions = datamap.regions()
+        wanted = np.logical_or.reduce([getattr(regions, name) for name in region.split("+")])
+        of_region = datamap.row_ids[wanted].tolist()
+        assert rows == [row for row in of_region if row in rows] if more else rows == of_region
     assert sizes["easy"] == 32
     assert sizes["ambiguous"] < 32  # threshold samples and doubtful rows are left out
     assert len(runs_in(cache)) == 1
@@ -143,10 +166,65 @@ def test_a_plain_run_of_other_rows_is_refused(calmix, reviews, encoders, cache, 
     call = arguments(reviews, encoder, tmp_path / "run", method="informed-mixup")
     code, _, err = calmix(*call, "--plain-run", tmp_path / "plain")
     assert code == 2
-    assert "training rows are not on the data map" in err
+    assert f"{tmp_path / 'plain'}: 37 of 96 training rows are not on the data map" in err
     assert not (tmp_path / "run").exists()
     code, _, err = calmix(*call, "--plain-run", tmp_path / "nowhere")
     assert code == 2 and "no such run directory" in err
+
+
+def test_the_plain_run_of_ones_own_is_remembered(calmix, reviews, encoders, cache, tmp_path, monkeypatch):
+    encoder, mine, run = encoders("bert", layers=1), tmp_path / "mine", Run(tmp_path / "run")
+    for seed, output in ((1, mine), (2, tmp_path / "other")):
+        assert calmix(*arguments(reviews, encoder, output, seed=seed))[0] == 0
+    call = arguments(reviews, encoder, run.path, method="informed-mixup", **{"checkpoint-steps": 4})
+
+    def cut_off(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("calmix.training.recipe.finish", cut_off)
+        assert calmix(*call, "--plain-run", mine)[0] not in (0, 2)
+    assert newest_complete(run.checkpoints) is not None
+    code, _, err = calmix(*call, "--resume")
+    assert code == 2 and "started with other options (plain_run)" in err
+    # The same place, and another run in it: other groups.
+    dynamics = (mine / "dynamics.parquet").read_bytes()
+    shutil.copyfile(tmp_path / "other" / "dynamics.parquet", mine / "dynamics.parquet")
+    code, _, err = calmix("train", "--resume", "--output", run.path)
+    assert code == 2 and "the groups of rows are not those that the run began with" in err
+    (mine / "dynamics.parquet").write_bytes(dynamics)
+    again = tmp_path / "again"
+    for more in (["--resume", "--output", run.path], ["--config", run.config_file, "--output", again]):
+        code, _, err = calmix("train", *more)
+        assert code == 0, err
+        assert Run.open(more[-1]).guidance()["plain_run"]["path"] == str(mine)
+    assert not cache.exists()  # no other plain run was made
+    weights = [load_file(path / "model" / "model.safetensors") for path in (run.path, again)]
+    assert all(np.array_equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+
+
+def test_what_is_no_plain_run_is_refused_as_one(calmix, reviews, encoders, cache, tmp_path):
+    encoder = encoders("bert", layers=1)
+    made = {
+        "mixed": {"method": "cls-mixup"},
+        "smoothed": {"label-smoothing": 0.1},
+        "unrecorded": {"dynamics": "off"},
+    }
+    for name, options in made.items():
+        call = arguments(reviews, encoder, tmp_path / name, epochs=1, **options)
+        assert calmix(*call, "--validation", reviews / "validation.csv")[0] == 0
+    call = arguments(reviews, encoder, tmp_path / "run", method="informed-mixup")
+    for name, said in (
+        ("mixed", "trained with --method cls-mixup; give one of --method plain"),
+        ("smoothed", "trained with label smoothing"),
+        ("unrecorded", "recorded no dynamics; give one that was trained with --dynamics training"),
+    ):
+        code, _, err = calmix(*call, "--plain-run", tmp_path / name)
+        assert code == 2 and f"{tmp_path / name}: " in err and said in err
+    call = arguments(reviews, encoder, tmp_path / "run", method="cls-mixup")
+    code, _, err = calmix(*call, "--plain-run", tmp_path / "mixed")
+    assert code == 2 and "cls-mixup on all rows needs no plain run" in err
+    assert not (tmp_path / "run").exists() and not cache.exists()
 
 
 @pytest.mark.parametrize(
@@ -155,15 +233,32 @@ def test_a_plain_run_of_other_rows_is_refused(calmix, reviews, encoders, cache, 
         ({"method": "tdmixup", "epochs": 1}, "at least 2 epochs"),
         ({"train-region": "easy", "epochs": 1}, "at least 2 epochs"),
         ({"train-region": "somewhere"}, "--train-region is 'somewhere'"),
+        ({"method": "tdmixup", "batch-size": 1}, "give --batch-size 2 or more"),
+        ({"method": "informed-mixup", "batch-size": 2}, "give --batch-size 3 or more"),
+        (
+            {"method": "aum-saliency", "method-option": "scope=global", "dynamics": "epoch_end"},
+            "use --dynamics training",
+        ),
+        ({"method": "aum-saliency", "family": "gpt2"}, "aum-saliency needs no such seam with metric=l2_raw"),
     ],
 )
-def test_what_a_map_cannot_serve_is_refused_before_anything_is_trained(
+def test_what_the_last_stage_cannot_do_is_said_before_anything_is_trained(
     calmix, reviews, encoders, cache, tmp_path, options, said
 ):
-    code, _, err = calmix(*arguments(reviews, encoders("bert", layers=1), tmp_path / "run", **options))
-    assert code == 2
+    encoder = encoders(options.pop("family", "bert"), layers=1)
+    code, _, err = calmix(*arguments(reviews, encoder, tmp_path / "run", **options))
+    assert code == 2, err
     assert said in err
-    assert not cache.exists()
+    assert not cache.exists() and not (tmp_path / "run").exists()
+
+
+def test_partners_by_the_raw_maps_need_no_seam_at_the_head(reviews, encoders, tmp_path):
+    """What the error above advises."""
+    config = TrainConfig(
+        train=str(reviews / "train.csv"), output=str(tmp_path), model=str(encoders("gpt2", layers=1)),
+        method="aum-saliency", method_options={"metric": "l2_raw"}, threads=1, device="cpu",
+    )  # fmt: skip
+    rehearse(config)
 
 
 def test_a_comparison_trains_the_plain_runs_once_and_first(calmix, reviews, encoders, tmp_path):

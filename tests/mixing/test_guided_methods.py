@@ -45,15 +45,22 @@ def targets(labels, classes, smoothing=0.0):
     return made
 
 
+def logits_of(network):
+    logits = network.features @ network.weight.T + network.bias
+    return logits.reshape(-1, network.choices) if network.choices else logits
+
+
 def slow_saliency(network, step, kind):
     """By backward passes, one row at a time."""
     maps = []
     for row in range(step.rows):
-        features = network.features[row : row + 1].detach().clone().requires_grad_()
-        logits = (features @ network.weight.detach().T + network.bias).double()
+        features = network.features.reshape(step.rows, -1, network.features.shape[1])[row]
+        features = features.detach().clone().requires_grad_()  # one, or one for each choice
+        logits = (features @ network.weight.detach().T + network.bias).double().reshape(1, -1)
         logits.retain_grad()
         cross_entropy(logits, step.labels[row : row + 1]).backward()
-        maps.append(logits.grad.abs()[0] if kind == "logits" else (features.grad * features.detach())[0])
+        of_features = (features.grad * features.detach()).reshape(-1)
+        maps.append(logits.grad.abs()[0] if kind == "logits" else of_features)
     return torch.stack(maps)
 
 
@@ -67,7 +74,7 @@ def slow_partners(saliency, step, pick):
 
 
 def slow_aum_saliency(network, step, weights=(0.8, 0.1, 0.1), smoothing=0.0, kind="logits"):
-    logits = network.features @ network.weight.T + network.bias
+    logits = logits_of(network)
     ratio, goals = drawn_ratio(), targets(step.labels, step.num_classes, smoothing)
     saliency = slow_saliency(network, step, kind)
     total = torch.zeros(())
@@ -232,7 +239,7 @@ def slow_pairs(step):
 
 def slow_means(network, step, smoothing=0.0):
     """(mean CE of each group, mean CE of the mixed pairs), with hard originals."""
-    logits = network.features @ network.weight.T + network.bias
+    logits = logits_of(network)
     ratio, goals = drawn_ratio(), targets(step.labels, step.num_classes, smoothing)
     of_group = [
         torch.stack(
@@ -283,20 +290,29 @@ def test_the_ratio_is_drawn_anew_in_every_step():
     assert len(ratios) == 8
 
 
-def test_a_choice_head_is_guided_too():
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.randint(0, 4, (6,), generator=generator)
-    for name, options in (
-        ("aum-saliency", {}),
-        ("aum-saliency", {"saliency": "gradient-input"}),
-        ("tdmixup", {}),
-    ):
-        network = LinearHead(torch.randn(24, 5, generator=generator), torch.randn(1, 5), choices=4)
-        step = make_step(network, labels, moment=MOMENT, groups=np.arange(6) % 2)
-        result = get_method(name, **options).losses(step)
-        assert result.losses.shape == (6,) and result.pairs[0].targets.shape[1] == 4
-        result.losses.mean().backward()
-        assert network.features.grad.abs().sum() > 0
+def batch_of_choices(rows=8, choices=4, seed=0):
+    """A row is one feature vector for each choice, and the head has one output."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(rows * choices, 5, generator=generator)
+    network = LinearHead(features, torch.randn(1, 5, generator=generator), choices=choices)
+    labels = torch.randint(0, choices, (rows,), generator=generator)
+    return network, make_step(network, labels, moment=MOMENT, groups=np.arange(rows) % 2)
+
+
+@pytest.mark.parametrize("kind", ["logits", "gradient-input"])
+def test_a_choice_head_is_guided_by_the_same_formula(kind):
+    def slow(network, step):
+        return slow_aum_saliency(network, step, kind=kind)
+
+    assert_same(get_method("aum-saliency", saliency=kind), slow, make=batch_of_choices)
+
+
+def test_the_choices_of_easy_and_ambiguous_rows_meet_one_by_one():
+    def slow(network, step):
+        (easy, ambiguous), mixed = slow_means(network, step)
+        return (easy + ambiguous + mixed) / 3
+
+    assert_same(get_method("tdmixup"), slow, make=batch_of_choices)
 
 
 def test_global_partners_come_from_the_bank_with_their_own_logits_and_labels():
@@ -334,6 +350,11 @@ def test_halves_are_split_at_the_exact_median():
     median = np.median(known.datamap.aum)
     assert (known.datamap.aum[low] < median).all() and (known.datamap.aum[high] >= median).all()
     assert len(low) + len(high) == 60 and groups.cover == "shortest"
+
+
+def test_a_map_without_any_margin_cannot_be_split():
+    with pytest.raises(UserError, match="no area under the margin of any training row"):
+        get_method("aum-saliency").groups(KnownRows(DataMap.unknown(6)))
 
 
 def test_random_halves_are_random_and_seeded():
@@ -387,6 +408,8 @@ def test_informed_mixup_uses_the_partition(originals):
         ("aum-saliency", {"preset": "mine"}),
         ("aum-saliency", {"similar": False, "dissimilar": False}),
         ("aum-saliency", {"scope": "global", "saliency": "gradient-input"}),
+        ("aum-saliency", {"saliency": "gradient-input", "metric": "l2_raw"}),
+        ("rankmixup", {"ratio_scope": "sample"}),
         ("tdmixup", {"fraction": 0.0}),
         ("tdmixup", {"passes": 3}),
         ("informed-mixup", {"mixed_weight": 1.5}),

@@ -15,7 +15,7 @@ from calmix.dynamics.margins import margins
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.training import threshold_passes
 from calmix.training.configuration import TrainConfig
-from calmix.training.threshold_passes import FAKE_CLASS, find_label_noise
+from calmix.training.threshold_passes import FAKE_CLASS, find_label_noise, fingerprint_of
 from tiny import NEGATIVE, POSITIVE, build_encoder, sentences
 
 NAMES = ("negative", "positive")
@@ -151,6 +151,16 @@ def test_what_changes_a_pass_changes_its_fingerprint(config, tmp_path, monkeypat
         fingerprint(rows=make_rows(seed=6)),
     ]
     assert len({fingerprint(), *changed}) == 1 + len(changed)
+
+
+def test_several_processes_make_another_pass(config, monkeypatch):
+    tokenizer = load_tokenizer(config.model)
+    model = load_classifier(config.model, task="single", label_names=NAMES, seed=0)
+    found = set()
+    for processes in ("1", "2"):
+        monkeypatch.setenv("WORLD_SIZE", processes)
+        found.add(fingerprint_of(config, encode_rows(make_rows(), tokenizer, max_length=32), model))
+    assert len(found) == 2
 
 
 def test_only_margins_are_kept_of_a_pass(config, tmp_path):

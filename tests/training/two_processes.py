@@ -1,8 +1,10 @@
 """Started by the tests, alone or under torchrun: short trainings whose weights and dynamics are saved."""
 
+import fcntl
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,12 @@ from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.models.loading import load_classifier, load_tokenizer
-from calmix.processes import leave_group
+from calmix.processes import is_first_process, leave_group
 from calmix.run import Run
 from calmix.training.arguments import MixupArguments
 from calmix.training.configuration import TrainConfig
+from calmix.training.hardware import wait_for_all_processes
+from calmix.training.lock import locked
 from calmix.training.progress import hush, quiet
 from calmix.training.teaching import Teaching
 from calmix.training.trainer import MixupTrainer
@@ -38,7 +42,36 @@ def main() -> None:
     encoder, output, accumulation, cases = sys.argv[1:5]
     for name, method, options, rows, settings in json.loads(cases):
         train(encoder, Path(output) / name, int(accumulation), method, options, rows, settings)
+    take_lock(Path(output))
     leave_group()
+
+
+def take_lock(output: Path) -> None:
+    """Somebody else holds the lock for a while; then all processes of this run have it, and nobody else."""
+    place, freed = output / "work.lock", output / "freed"
+
+    def is_free() -> bool:
+        with place.open("a") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    if is_first_process():
+        holder = place.open("a")
+        fcntl.flock(holder, fcntl.LOCK_EX)
+
+        def let_go() -> None:
+            freed.touch()
+            holder.close()
+
+        threading.Timer(0.7, let_go).start()
+    wait_for_all_processes()
+    with locked(place):
+        found = {"was_freed": freed.exists(), "is_free": is_free()}
+        (output / f"lock-{os.environ.get('RANK', 0)}.json").write_text(json.dumps(found))
+        wait_for_all_processes()
 
 
 def train(encoder, output, accumulation, method, options, rows, settings) -> None:

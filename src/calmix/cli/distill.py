@@ -143,12 +143,12 @@ def distill(
         if not teacher:
             raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
         network = None if model else network_of(teacher[0])
-    values = training_values(context, without={"resume", "plain_run", "teacher_option"}, network=network)
+    values = training_values(context, without={"resume", "teacher_option"}, network=network)
     values["teacher_options"] = {
         **config_tables(context).get("teacher_options", {}),
         **parse_assignments(teacher_option, "--teacher-option"),
     }
-    run_training(values, resume=resume, plain_run=plain_run, as_json=as_json)
+    run_training(values, resume=resume, as_json=as_json)
 
 
 def network_of(teacher: str) -> dict[str, Any]:

@@ -73,13 +73,10 @@ def train(
 
     Example: calmix train --train reviews.csv --test test.csv --test books=books.csv --output run
     """
-    values = training_values(context, without={"resume", "plain_run"})
-    run_training(values, resume=resume, plain_run=plain_run, as_json=as_json)
+    run_training(training_values(context, without={"resume"}), resume=resume, as_json=as_json)
 
 
-def run_training(
-    options: dict[str, Any], *, resume: bool, plain_run: str | None = None, as_json: bool
-) -> None:
+def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> None:
     if not options["output"]:
         raise UserError("no output directory", remedy="give --output DIRECTORY")
     options = _with_saved_config(options) if resume and not options["train"] else options
@@ -91,8 +88,7 @@ def run_training(
     from calmix.report.run_report import write_run_report
     from calmix.training.configuration import TrainConfig
 
-    plain = Run.open(plain_run) if plain_run else None
-    run = train_staged(TrainConfig.from_dict(options), plain_run=plain, resume=resume)
+    run = train_staged(TrainConfig.from_dict(options), resume=resume)
     if not is_first_process():
         return
     write_model_card(run)

@@ -6,6 +6,7 @@ order is a pure function of (seed, epoch) and rows of similar length stand toget
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +36,13 @@ class RowGroups:
     def __post_init__(self) -> None:
         if len(self.names) != len(self.positions):
             raise ValueError(f"{len(self.names)} names for {len(self.positions)} groups")
+
+    def fingerprint(self) -> str:
+        """A hash of which rows stand in which group."""
+        digest = hashlib.sha256(repr((self.names, self.cover)).encode())
+        for rows in self.positions:
+            digest.update(np.int64(len(rows)).tobytes() + rows.astype(np.int64).tobytes())
+        return digest.hexdigest()
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -110,8 +110,9 @@ class DataMap:
         }
         return replace(self, **changed)
 
-    def of_rows(self, row_ids: npt.ArrayLike) -> DataMap:
-        """The map of these rows, in their order; a `UserError` if one of them is not on it."""
+    def of_rows(self, row_ids: npt.ArrayLike, source: str | Path | None = None) -> DataMap:
+        """The map of these rows, in their order; a `UserError`, which names the `source` of the map, if one
+        of them is not on it."""
         place = {str(row_id): position for position, row_id in enumerate(self.row_ids.tolist())}
         wanted = [str(row_id) for row_id in np.asarray(row_ids).tolist()]
         missing = [row_id for row_id in wanted if row_id not in place]
@@ -119,6 +120,7 @@ class DataMap:
             raise UserError(
                 f"{len(missing)} of {len(wanted)} training rows are not on the data map, "
                 f"for example {missing[0]!r}",
+                file=source,
                 remedy="give the map of a plain run on the same rows",
             )
         return self.select(np.array([place[row_id] for row_id in wanted], dtype=np.int64))

@@ -167,27 +167,28 @@ class DynamicsRecorder:
             self.row_ids, self.labels, gold, margin, correct, predicted, self.class_names, kept
         )
 
-    @property
-    def has_any(self) -> bool:
-        """Whether anything was recorded yet."""
-        return bool(self._times.any())
-
-    def latest_logits(self) -> npt.NDArray[np.float32]:
+    def latest_logits(self, before: int | None = None) -> npt.NDArray[np.float32]:
         """The logits of the latest epoch in which each row was seen, [N, C]; NaN where it never was.
+
+        With `before`, of the epochs before that one: what an epoch under way has recorded so far is left out.
 
         >>> recorder = DynamicsRecorder(["a", "b"], [0, 0], epochs=2, num_classes=2, keep_logits=True)
         >>> recorder.record(["a"], [[2.0, 0.0]])
-        >>> recorder.latest_logits().tolist()
-        [[2.0, 0.0], [nan, nan]]
+        >>> recorder.record(["a"], [[3.0, 0.0]], epoch=1)
+        >>> recorder.latest_logits().tolist(), recorder.latest_logits(before=1).tolist()
+        ([[3.0, 0.0], [nan, nan]], [[2.0, 0.0], [nan, nan]])
         """
         if self._logit_sum is None:
             raise ValueError("the logits were not kept: make the recorder with keep_logits=True")
         seen = self._times > 0
+        seen[:, self.epochs if before is None else before :] = False
         last = self.epochs - 1 - np.argmax(seen[:, ::-1], axis=1)
         every = np.arange(len(self))
         times = self._times[every, last].astype(np.float32)
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._logit_sum[every, last] / times[:, None], dtype=np.float32)
+            logits = np.asarray(self._logit_sum[every, last] / times[:, None], dtype=np.float32)
+        logits[~seen.any(axis=1)] = np.nan
+        return logits
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Everything recorded, as numeric arrays for a checkpoint (`np.savez` or safetensors)."""

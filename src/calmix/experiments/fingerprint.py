@@ -2,7 +2,7 @@
 
 The content of the data and of the network counts, not where it lies. What only decides how a run is written
 down (the bins of the metrics, the rhythm of checkpoints) does not count. The number of threads does: it
-decides the last bits.
+decides the last bits. So does the number of processes, since each of them takes batches of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from calmix.data.columns import ColumnNames
 from calmix.data.splits import read_splits
+from calmix.processes import is_alone, process_count
 from calmix.training.configuration import DISTILLATION, TrainConfig
 
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
@@ -27,7 +28,8 @@ HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "edges"}
 # Stand for content, which is hashed in their place.
 PLACES = {
     "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
-    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options", *DISTILLATION,
+    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options", "plain_run",
+    *DISTILLATION,
 }  # fmt: skip
 # Came later: where they are not set they do not count, so that older runs keep their names.
 LATER = {"augment", "optimizer", "schedule"}
@@ -50,6 +52,7 @@ class Fingerprints:
     def parts(self, config: TrainConfig) -> dict[str, Any]:
         """What is hashed."""
         from calmix.mixing.method import get_method
+        from calmix.training.guidance import open_plain_run
 
         settings = {
             name: value
@@ -61,6 +64,10 @@ class Fingerprints:
         method = get_method(config.method, **config.options_of_method())
         if method.numerics > 1:
             settings["method_numerics"] = method.numerics
+        if not is_alone():
+            settings["processes"] = process_count()
+        if config.plain_run:
+            settings["plain_run"] = file_fingerprint(open_plain_run(config.plain_run).dynamics_file)
         return {
             "numerics": NUMERICS_VERSION,
             "data": self.data_of(config),
@@ -104,7 +111,7 @@ def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in options.items():
         is_file = isinstance(value, str) and Path(value).is_file()
-        found[name] = hashlib.sha256(Path(value).read_bytes()).hexdigest() if is_file else value
+        found[name] = file_fingerprint(Path(value)) if is_file else value
     return found
 
 
@@ -112,6 +119,10 @@ def unlabelled_fingerprint(source: str, columns: ColumnNames) -> str:
     from calmix.training.teaching import read_unlabelled
 
     return read_unlabelled(source, columns).fingerprint()
+
+
+def file_fingerprint(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def teacher_fingerprint(name: str) -> str:

@@ -15,9 +15,9 @@ from calmix.experiments.store import RunStore
 from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
-from calmix.training.guidance import needs_plain_run, plain_config
-from calmix.training.prepared import check_student
+from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
 from calmix.training.recipe import check_output, train
+from calmix.training.rehearsal import rehearse
 from calmix.training.teachers import CheckpointTeacher, Teacher, stage_teacher
 from calmix.training.teaching import open_teachers, teacher_config
 
@@ -34,13 +34,12 @@ def train_staged(
     config: TrainConfig,
     *,
     store: RunStore | None = None,
-    plain_run: Run | None = None,
     resume: bool = False,
 ) -> Run:
     """Train one classifier, and first what its method needs.
 
     A stage that was cut off goes on where it was, whether or not `resume` is set: it is told by what it is
-    made of. `plain_run` is used in place of one from the store.
+    made of. `config.plain_run` is used in place of one from the store.
     """
     run = Run(Path(config.output))
     check_output(run, config, resume=resume)
@@ -48,7 +47,14 @@ def train_staged(
     if run.is_finished or not (needs_plain or config.teacher):
         return train(config, resume=resume)
     is_cache, store = store is None, store or default_store()
-    teachers = find_teachers(config, store) if config.teacher else []
+    # First: what is wrong with them is known before anything is trained.
+    plain_run = open_plain_run(config.plain_run) if config.plain_run else None
+    opened = open_teachers(config) if config.teacher else {}
+    stages = {name: teacher_config(config, name) for name in config.teacher if name not in opened}
+    first = [*stages.values(), *([plain_config(config)] if needs_plain and plain_run is None else [])]
+    if not all(store.is_finished(store.fingerprints.of(stage)) for stage in first):
+        rehearse(config, list(opened.values()))
+    teachers = [opened.get(name) or make_teacher(name, stages[name], store) for name in config.teacher]
     if not needs_plain:
         return train(config, resume=resume, teachers=teachers)
     fingerprint = None
@@ -65,24 +71,13 @@ def train_staged(
     return run
 
 
-def find_teachers(config: TrainConfig, store: RunStore) -> list[Teacher]:
-    """The teachers of a student; those that methods name come from the store, trained there if missing."""
-    opened = open_teachers(config)
-    stages = {name: teacher_config(config, name) for name in config.teacher if name not in opened}
-    fingerprints = {name: store.fingerprints.of(made) for name, made in stages.items()}
-    first = [*fingerprints.values()]
-    if needs_plain_run(config):
-        first.append(store.fingerprints.of(plain_config(config)))
-    if not all(map(store.is_finished, first)):
-        check_student(config, list(opened.values()))  # now, not after hours of training something else
-    for name, made in stages.items():
-        fingerprint = fingerprints[name]
-        state = "found" if store.is_finished(fingerprint) else "to be made"
-        say(f"teacher {name}, {state} in {store.path / fingerprint}")
-        run = store.run_for(made, fingerprint)
-        restore = partial(store.restore_model, made, fingerprint)
-        opened[name] = stage_teacher(name, run, fingerprint, restore)
-    return [opened[name] for name in config.teacher]
+def make_teacher(name: str, config: TrainConfig, store: RunStore) -> Teacher:
+    """A teacher that a method names comes from the store, trained there if it is missing."""
+    fingerprint = store.fingerprints.of(config)
+    state = "found" if store.is_finished(fingerprint) else "to be made"
+    say(f"teacher {name}, {state} in {store.path / fingerprint}")
+    run = store.run_for(config, fingerprint)
+    return stage_teacher(name, run, fingerprint, partial(store.restore_model, config, fingerprint))
 
 
 def say(line: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from calmix.experiments.fingerprint import Fingerprints
 from calmix.processes import is_first_process
-from calmix.run import Run, locked, write_json, write_yaml
+from calmix.run import Run, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
@@ -53,14 +53,19 @@ class RunStore:
 
         `config.output` does not matter. Whoever asks for a run that another process is making waits for it.
         """
+        from calmix.experiments.staged import train_staged
+        from calmix.training.hardware import wait_for_all_processes
+        from calmix.training.recipe import form_group
+
         fingerprint = fingerprint or self.fingerprints.of(config)
         run = self.run(fingerprint)
+        form_group(config)
         with self.locked(fingerprint):
             if not run.is_finished:
-                from calmix.experiments.staged import train_staged
-
                 config = dataclasses.replace(config, output=str(run.path))
-                make_resumable(run, config)
+                if is_first_process():
+                    make_resumable(run, config)
+                wait_for_all_processes()
                 train_staged(config, store=self, resume=True)
             # Left behind by a process that was killed between its last two steps.
             shutil.rmtree(run.checkpoints, ignore_errors=True)
@@ -98,6 +103,8 @@ class RunStore:
         return self.run_for(plain_config(config))
 
     def locked(self, fingerprint: str) -> AbstractContextManager[None]:
+        from calmix.training.lock import locked
+
         return locked(self.path / f"{fingerprint}.lock")
 
     def record_failure(self, fingerprint: str, error: BaseException | str) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from calmix.mixing.partner_search import TIE
+
 Floats = NDArray[np.float64]
-TIE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from torch import Tensor
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import MixingMethod
 from calmix.mixing.step import MixedPairs, Step
+from calmix.mixing.targets import blended
 
 FIRST, SECOND = 0, 1
 """The numbers of the two groups that meet."""
@@ -33,8 +34,8 @@ class PairedGroups(MixingMethod):
         ratio = self.draw_ratio(step)
         share = (ratio[left] if ratio.ndim else ratio.expand(count)).unsqueeze(-1)
         targets = self.targets(step)
-        goals = share * targets[left] + (1 - share) * targets[right]
-        losses = cross_entropy(share * logits[left] + (1 - share) * logits[right], goals)
+        goals = blended(targets[left], targets[right], share)
+        losses = cross_entropy(blended(logits[left], logits[right], share), goals)
         return left, losses, MixedPairs(kind, left, right, share.squeeze(-1), goals)
 
 

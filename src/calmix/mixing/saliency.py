@@ -4,7 +4,8 @@ The gradient of the cross-entropy in the logits is p − e_y, so no backward pas
 says how wrong the network is; its direction, which classes it confuses. Directions are divided by that size
 before they are computed, not after: p − e_y is a zero vector once p_y rounds to 1.
 
-All results are float64: ties between directions are told from differences of 1e-9.
+All results are float64: ties between directions are told from differences of 1e-9. They stand on the CPU if
+the device of the logits has no float64.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from calmix.double_precision import in_double
 from calmix.mixing.targets import one_hot
 
 
@@ -21,8 +23,9 @@ def confusion(logits: Tensor, labels: Tensor) -> Tensor:
     >>> confusion(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]))
     tensor([[0.0000, 0.7311, 0.2689]], dtype=torch.float64)
     """
-    own = one_hot(labels, logits.shape[-1], dtype=torch.bool)
-    return torch.softmax(logits.detach().double().masked_fill(own, -torch.inf), dim=-1)
+    values = in_double(logits)
+    own = one_hot(labels.to(values.device), logits.shape[-1], dtype=torch.bool)
+    return torch.softmax(values.masked_fill(own, -torch.inf), dim=-1)
 
 
 def saliency_map(logits: Tensor, labels: Tensor) -> Tensor:
@@ -31,8 +34,8 @@ def saliency_map(logits: Tensor, labels: Tensor) -> Tensor:
     >>> saliency_map(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]))
     tensor([[0.3348, 0.2447, 0.0900]], dtype=torch.float64)
     """
-    probabilities = torch.softmax(logits.detach().double(), dim=-1)
-    return (probabilities - one_hot(labels, logits.shape[-1], dtype=torch.float64)).abs()
+    probabilities = torch.softmax(in_double(logits), dim=-1)
+    return (probabilities - _labels_like(probabilities, labels)).abs()
 
 
 def saliency_direction(logits: Tensor, labels: Tensor) -> Tensor:
@@ -41,7 +44,8 @@ def saliency_direction(logits: Tensor, labels: Tensor) -> Tensor:
     >>> saliency_direction(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]))
     tensor([[1.0000, 0.7311, 0.2689]], dtype=torch.float64)
     """
-    return one_hot(labels, logits.shape[-1], dtype=torch.float64) + confusion(logits, labels)
+    confused = confusion(logits, labels)
+    return _labels_like(confused, labels) + confused
 
 
 def gradient_times_input(logits: Tensor, labels: Tensor, features: Tensor, weight: Tensor) -> Tensor:
@@ -54,12 +58,18 @@ def gradient_times_input(logits: Tensor, labels: Tensor, features: Tensor, weigh
     >>> gradient_times_input(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), features, weight)
     tensor([[-2.,  3.]], dtype=torch.float64)
     """
-    pull = confusion(logits, labels) - one_hot(labels, logits.shape[-1], dtype=torch.float64)
-    hidden, w = features.detach().double(), weight.detach().double()
+    confused = confusion(logits, labels)
+    pull = confused - _labels_like(confused, labels)
+    hidden, w = in_double(features), in_double(weight)
     if len(hidden) == len(pull):
         return hidden * (pull @ w)
     rows, choices = pull.shape
     return (hidden.reshape(rows, choices, -1) * pull.unsqueeze(-1) * w).reshape(rows, -1)
+
+
+def _labels_like(values: Tensor, labels: Tensor) -> Tensor:
+    """e_y where the values are, in their precision."""
+    return one_hot(labels.to(values.device), values.shape[-1], dtype=values.dtype)
 
 
 def cosines(directions: Tensor) -> Tensor:

@@ -28,6 +28,15 @@ def smoothed(targets: Tensor, smoothing: float) -> Tensor:
     return (1 - smoothing) * targets + smoothing / others * (1 - targets)
 
 
+def blended(first: Tensor, second: Tensor, ratio: Tensor) -> Tensor:
+    """λ a + (1 − λ) b, with a λ that can be spread over both.
+
+    >>> blended(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]), torch.tensor(0.75))
+    tensor([0.7500, 0.2500])
+    """
+    return ratio * first + (1 - ratio) * second
+
+
 def mixed(values: Tensor, partner: Tensor, ratio: Tensor) -> Tensor:
     """λ v + (1 − λ) v[partner]; λ is one number, one for each row, or one for each position.
 
@@ -46,4 +55,4 @@ def mixed(values: Tensor, partner: Tensor, ratio: Tensor) -> Tensor:
         weight = weight.reshape(rows, *[1] * (per_row.dim() - 1))
     elif weight.dim() > 1:
         weight = weight.reshape(rows, -1, weight.shape[-1], *[1] * (per_row.dim() - 3))
-    return (weight * per_row + (1 - weight) * per_row[partner]).reshape(values.shape)
+    return blended(per_row, per_row[partner], weight).reshape(values.shape)

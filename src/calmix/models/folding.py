@@ -68,13 +68,14 @@ def fold(model: nn.Module, scale: ArrayLike, bias: ArrayLike = 0.0) -> None:
         )
     classes = head.out_features
     matrix = factor if factor.ndim == 2 else np.diag(np.broadcast_to(factor, (classes,)))
-    mapping = torch.from_numpy(matrix.copy()).to(head.weight.device)
-    shifts = torch.from_numpy(np.broadcast_to(shift, (classes,)).copy()).to(head.weight.device)
-    head.weight.copy_(mapping @ head.weight.double())
+    # On the CPU: not every device has double precision.
+    mapping = torch.from_numpy(matrix.copy())
+    shifts = torch.from_numpy(np.broadcast_to(shift, (classes,)).copy())
+    head.weight.copy_((mapping @ head.weight.cpu().double()).to(head.weight.dtype))
     if head.bias is not None:
-        head.bias.copy_(mapping @ head.bias.double() + shifts)
+        head.bias.copy_((mapping @ head.bias.cpu().double() + shifts).to(head.bias.dtype))
     elif bool((shifts != 0).any()):
-        head.bias = nn.Parameter(shifts.to(head.weight.dtype))
+        head.bias = nn.Parameter(shifts.to(head.weight.dtype).to(head.weight.device))
 
 
 def fold_temperature(model: nn.Module, temperature: float) -> None:

@@ -192,7 +192,8 @@ def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, i
     if len(shape) != 2:
         raise UserError(
             f"{type(model).__name__} has no seam at its head: its last layer sees {len(shape) - 1} positions",
-            remedy="mix at the embeddings or at a layer",
+            remedy="mix at the embeddings (input-mixup) or at a layer (manifold-mixup); "
+            "aum-saliency needs no such seam with metric=l2_raw",
         )
     if last["before"] is not None and last["before"][2:] == (pointer, shape):
         return last["before"][:2]  # type: ignore[no-any-return]

@@ -20,10 +20,12 @@ def guidance_blocks(
     """Everything that `guidance.json` and the plain stage say."""
     guidance = run.guidance()
     names = metrics["label_names"]
-    blocks: list[Block] = [Prose(stages_line(guidance, metrics))]
-    summary = DynamicsSummary.read(run.plain_stage / "dynamics.parquet", names)
-    caption = "What the plain run said about the training rows: the map that this run was guided by."
-    blocks.append(Chart(data_map_figure(summary), "Data map of the plain run", caption, caption))
+    blocks: list[Block] = []
+    if "plain_run" in guidance:  # groups that chance made have none before them
+        blocks.append(Prose(stages_line(guidance, metrics)))
+        summary = DynamicsSummary.read(run.plain_stage / "dynamics.parquet", names)
+        caption = "What the plain run said about the training rows: the map that this run was guided by."
+        blocks.append(Chart(data_map_figure(summary), "Data map of the plain run", caption, caption))
     blocks += [Prose(filter_line(verdict)) for verdict in guidance.get("label_filters", [])]
     if "train_region" in guidance:
         region = guidance["train_region"]

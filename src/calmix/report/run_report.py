@@ -95,7 +95,8 @@ def run_page(run: Run, metrics: Mapping[str, Any], texts: Mapping[str, str] | No
     if metrics.get("history"):
         sections.append(Section("Training", _training_blocks(metrics)))
     if run.guidance_file.is_file():
-        sections.append(Section("Stages", guidance_blocks(run, metrics, texts)))
+        title = "Stages" if "plain_run" in run.guidance() else "Groups of rows"
+        sections.append(Section(title, guidance_blocks(run, metrics, texts)))
     if run.dynamics_file.is_file():
         sections.append(Section("Training dynamics", _dynamics_blocks(run.dynamics_file, metrics, texts)))
     sections.append(Section("Data checks", _check_blocks(metrics)))

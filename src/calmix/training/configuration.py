@@ -76,6 +76,8 @@ class TrainConfig:
     aum_filter: bool = False
     """Leave out the rows of the region whose labels are doubtful by their area under the margin."""
     aum_percentile: float = 0.8
+    plain_run: str | None = None
+    """The plain run whose data map is used; left out, one with the same settings is found or made."""
     student_layers: int | None = None
     """Train the checkpoint cut to this many layers."""
     teacher: tuple[str, ...] = ()
@@ -217,8 +219,8 @@ class TrainConfig:
         """Plain values for `config.yaml`."""
         values = {**dataclasses.asdict(self), "test": list(self.test), "teacher": list(self.teacher)}
         absent = set() if self.teacher else set(DISTILLATION)
-        if self.student_layers is None:
-            absent.add("student_layers")
+        # Came later: what does not use them is saved as it always was.
+        absent |= {name for name in ("student_layers", "plain_run") if getattr(self, name) is None}
         return {name: value for name, value in values.items() if name not in absent}
 
     @classmethod

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calmix.data.grouped_batches import RowGroups
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.known_rows import KnownRows, LabelFilter
 from calmix.mixing.method import get_method
 from calmix.run import Run, write_json
 from calmix.training.configuration import ALL_ROWS, TrainConfig
+from calmix.training.journal import Journal
 from calmix.training.threshold_passes import find_label_noise
-from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
 Positions = NDArray[np.int64]
@@ -34,6 +35,11 @@ def needs_plain_run(config: TrainConfig) -> bool:
     """Whether a plain run must come first; settings that it could not serve are refused here."""
     method = get_method(config.method, **config.options_of_method())
     by_region = config.train_region != ALL_ROWS
+    if config.plain_run and not (method.needs_map or by_region):
+        raise UserError(
+            f"--plain-run: {config.method} on all rows needs no plain run",
+            remedy="leave it out, or name a guided method or a --train-region",
+        )
     least = 2 if by_region else method.least_epochs
     if config.epochs < least:
         who = f"--train-region {config.train_region}" if by_region else config.method
@@ -54,7 +60,37 @@ def plain_config(config: TrainConfig) -> TrainConfig:
         train_region=ALL_ROWS,
         aum_filter=False,
         aum_percentile=TrainConfig.aum_percentile,
+        plain_run=None,
     )
+
+
+def open_plain_run(path: str | Path) -> Run:
+    """A finished plain run with its dynamics, or a `UserError` that says what it is instead."""
+    run = Run.open(path)
+    check_plain_run(run)
+    return run
+
+
+def check_plain_run(run: Run) -> None:
+    made = run.config()
+    smoothing = {"label_smoothing": made.get("label_smoothing"), **(made.get("method_options") or {})}
+    found = f"--method {made['method']}" if made["method"] != "plain" else None
+    if smoothing["label_smoothing"]:
+        found = "label smoothing"  # the margin of a smoothed target is not that of the label
+    if made.get("teacher"):
+        found = "a teacher"
+    if found is not None:
+        raise UserError(
+            f"not a plain run: it was trained with {found}",
+            file=run.path,
+            remedy="give one of --method plain, or leave --plain-run out",
+        )
+    if not run.dynamics_file.is_file():
+        raise UserError(
+            "the plain run recorded no dynamics",
+            file=run.path,
+            remedy="give one that was trained with --dynamics training, or leave --plain-run out",
+        )
 
 
 @dataclass
@@ -71,9 +107,8 @@ class Guidance:
 
     @classmethod
     def from_run(cls, plain: Run, config: TrainConfig, rows: Rows, passes: Path) -> Guidance:
-        if not plain.dynamics_file.is_file():
-            raise UserError("the plain run recorded no dynamics", file=plain.path)
-        datamap = DataMap.read(plain.dynamics_file).of_rows(rows.row_ids)
+        check_plain_run(plain)
+        datamap = DataMap.read(plain.dynamics_file).of_rows(rows.row_ids, source=plain.path)
         changed = np.flatnonzero(datamap.labels != rows.labels)
         if len(changed):
             raise UserError(
@@ -121,41 +156,53 @@ class Guidance:
             chosen[of_region] = True
         positions = np.flatnonzero(chosen)
         if len(positions) < 2:
-            raise UserError(f"--train-region {config.train_region}: {len(positions)} rows are left")
+            raise UserError(
+                f"--train-region {config.train_region}: {len(positions)} rows are left",
+                file=self.plain.path,
+                remedy="train on more rows, or lower --aum-percentile"
+                if config.aum_filter
+                else "train on more rows, or on another region",
+            )
         self.notes["train_region"] = {
             "region": config.train_region,
             "aum_filter": config.aum_filter,
-            **self.described(positions),
+            **described(self.rows, positions),
         }
         rows = self.rows.select(positions)
         return dataclasses.replace(self, rows=rows, datamap=self.datamap.select(positions))
 
-    def described(self, positions: Positions) -> dict[str, Any]:
-        """How many rows, and of which classes: a region may be nearly one class."""
-        counts = np.bincount(self.rows.labels[positions], minlength=self.rows.class_count)
-        return {"rows": len(positions), "class_counts": counts.tolist()}
-
-    def write(self, run: Run, trainer: MixupTrainer) -> None:
-        """`guidance.json`, and the files of the plain run that explain it."""
-        groups = trainer.groups
-        journal = trainer.merged_journal()
-        if not trainer.is_world_process_zero():
-            return
+    def keep_plain_stage(self, run: Run) -> dict[str, Any]:
+        """Copy the files of the plain run that explain the guided one, and tell what there is to say."""
         run.plain_stage.mkdir(parents=True, exist_ok=True)
         for file in (self.plain.dynamics_file, self.plain.config_file, self.plain.metrics_file):
             shutil.copyfile(file, run.plain_stage / file.name)
-        content: dict[str, Any] = {
+        return {
             "plain_run": {"path": str(self.plain.path), "seconds": self.plain.metrics()["seconds"]},
             **self.notes,
         }
-        if groups is not None:
-            sets = zip(groups.names, groups.positions, strict=True)
-            content["groups"] = [{"name": name, **self.described(positions)} for name, positions in sets]
-            content["rows_per_epoch"] = groups.rows_per_epoch
-            content["in_several_groups"] = _repeated(groups.positions)
-            content["tallies"] = journal.tallies()
-            content["pairs"] = journal.pairs
-        write_json(run.guidance_file, content)
+
+
+def write_guidance(
+    run: Run, guidance: Guidance | None, groups: RowGroups | None, rows: Rows, journal: Journal
+) -> None:
+    """`guidance.json` of a run that a plain run guided or whose rows met in groups, as random halves do."""
+    if guidance is None and groups is None:
+        return
+    content = {} if guidance is None else guidance.keep_plain_stage(run)
+    if groups is not None:
+        sets = zip(groups.names, groups.positions, strict=True)
+        content["groups"] = [{"name": name, **described(rows, positions)} for name, positions in sets]
+        content["rows_per_epoch"] = groups.rows_per_epoch
+        content["in_several_groups"] = _repeated(groups.positions)
+        content["tallies"] = journal.tallies()
+        content["pairs"] = journal.pairs
+    write_json(run.guidance_file, content)
+
+
+def described(rows: Rows, positions: Positions) -> dict[str, Any]:
+    """How many rows, and of which classes: a region may be nearly one class."""
+    counts = np.bincount(rows.labels[positions], minlength=rows.class_count)
+    return {"rows": len(positions), "class_counts": counts.tolist()}
 
 
 def _repeated(groups: tuple[Positions, ...]) -> int:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
+from calmix.processes import is_alone
 from calmix.user_error import UserError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -52,13 +53,13 @@ def wait_for_all_processes() -> None:
         torch.distributed.barrier()
 
 
-def as_the_first_sees(found: bool) -> bool:
-    """What the first process has found, for all of them: each may look at a disk at another time."""
-    if place_in_group()[1] == 1:
-        return found
-    told = [found]
-    torch.distributed.broadcast_object_list(told, src=0)
-    return told[0]
+def said_by_first(value: bool) -> bool:
+    """What the first process says, on all of them."""
+    if is_alone():
+        return value
+    said = [value]
+    torch.distributed.broadcast_object_list(said, src=0)
+    return said[0]
 
 
 def check_device(device: str) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from calmix.data.batches import BatchKeys
+from calmix.double_precision import in_double
 from calmix.mixing.step import MixedPairs
 
 JOURNAL_FILE = "journal.json"
@@ -28,10 +29,10 @@ class Journal:
     pairs: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, epoch: int, values: Mapping[str, Tensor | int]) -> None:
-        # Stays on the device: reading it here would wait for the step to finish.
+        # Stays on the device where it can: reading it here would wait for the step to finish.
         sums = self.sums.setdefault(epoch, {})
         for name, value in values.items():
-            number = torch.as_tensor(value, dtype=torch.float64)
+            number = in_double(value if isinstance(value, Tensor) else torch.tensor(value))
             sums[name] = sums[name] + number if name in sums else number
 
     def keep_pairs(self, epoch: int, mixed: MixedPairs, keys: BatchKeys, ids: Sequence[Any] | None) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calmix.data.pixels import PixelStatistics
+from calmix.double_precision import in_double
 from calmix.randomness import stream
 
 
@@ -68,11 +69,12 @@ def noise_for_words(model: nn.Module, seed: int = 0) -> Iterator[None]:
     read the same noise.
     """
     embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
-    table = embeddings.weight.detach().double()
+    table = in_double(embeddings.weight)
     padding = embeddings.padding_idx
     if padding is not None:
         table = torch.cat([table[:padding], table[padding + 1 :]])
-    mean, std = table.mean(dim=0).float(), table.std(dim=0, correction=0).float()
+    device = embeddings.weight.device
+    mean, std = table.mean(dim=0).float().to(device), table.std(dim=0, correction=0).float().to(device)
 
     def replace(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
         tokens: Tensor = args[0] if args else next(iter(kwargs.values()))

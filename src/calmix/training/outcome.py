@@ -22,6 +22,7 @@ from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.models.folding import fold_temperature, merged
 from calmix.run import Run, remove_leftovers, write_json
 from calmix.training.configuration import TrainConfig
+from calmix.training.guidance import write_guidance
 from calmix.training.prediction import as_predictions, predict_logits
 from calmix.training.prepared import Prepared
 from calmix.training.progress import quiet
@@ -42,8 +43,6 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     }
     recorder = trainer.merged_recorder()
     journal = trainer.merged_journal()
-    if prepared.guidance is not None:
-        prepared.guidance.write(run, trainer)
     if not trainer.is_world_process_zero():
         # All leave together: a launcher may take the end of one process for a failure of the others.
         trainer.accelerator.wait_for_everyone()
@@ -54,6 +53,7 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         scaling = TemperatureScaling().fit(validation.values, validation.labels)
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
+    write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
     if recorder is not None and recorder.dynamics().seen.any():
         write_dynamics(run.dynamics_file, recorder.dynamics())
     save_model(run, model, predictor, prepared, scaling.temperature_, validation)

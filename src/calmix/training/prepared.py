@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel
 
 from calmix.data.checks import Finding, check_splits
 from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
-from calmix.mixing.method import get_method
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded, Inputs
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.run import Run
 from calmix.training.configuration import ALL_ROWS, TrainConfig
-from calmix.training.distilling import check_learns_unlabelled
 from calmix.training.guidance import Guidance, needs_plain_run
-from calmix.training.progress import hush
 from calmix.training.teachers import Teacher
 from calmix.training.teaching import Teaching
 
@@ -73,21 +69,6 @@ def prepare(
     findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
     findings += inputs.findings(encoded)
     return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
-
-
-def check_student(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
-    """Find what is wrong with a student before the teachers that it still lacks are trained.
-
-    `teachers` are those that are there already.
-    """
-    hush()
-    if config.unlabelled:
-        check_learns_unlabelled(get_method(config.method, **config.options_of_method()))
-    train = read_data(config).train
-    # Which rows of a region a teacher must know is not known yet.
-    Teaching.checked(config, train if config.train_region == ALL_ROWS else train.select([]), teachers)
-    with torch.random.fork_rng():
-        make_network(config, train)
 
 
 def read_data(config: TrainConfig) -> Splits:

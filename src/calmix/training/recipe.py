@@ -15,8 +15,11 @@ from typing import Any
 
 import torch
 
+from calmix.data.grouped_batches import RowGroups
 from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
+from calmix.mixing.known_rows import KnownRows
+from calmix.processes import is_alone
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete, relocate_best
@@ -32,6 +35,8 @@ from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
 FINGERPRINTS_FILE = "data.json"
+GROUPS = "groups of rows"
+"""Among the fingerprints of splits: a name that no split has."""
 
 
 def train(
@@ -77,11 +82,14 @@ def _train(
     was_there = run.path.exists()
     progress = Progress(config.method)
     try:
-        trainer = make_trainer(config, run, prepared, progress)
+        known = prepared.guidance.known_rows() if prepared.guidance else None
+        trainer = make_trainer(config, run, prepared, progress, known)
         trainer.preflight(is_taught=prepared.teaching is not None)
         checkpoint = newest_complete(run.checkpoints) if resume else None
+        # All have seen what was in the run directory before the first one changes it.
+        trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
-            open_run(run, config, prepared, resume=checkpoint is not None)
+            open_run(run, config, prepared, trainer.groups, resume=checkpoint is not None)
             if checkpoint is not None:
                 relocate_best(checkpoint)
         if prepared.teaching is not None:
@@ -127,7 +135,7 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
         )
 
 
-def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Progress) -> MixupTrainer:
+def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
     settings: dict[str, Any] = {
         "output_dir": str(run.checkpoints.absolute()),
         "method": config.method,
@@ -157,36 +165,61 @@ def make_trainer(config: TrainConfig, run: Run, prepared: Prepared, progress: Pr
         "schedule": config.schedule,
     }
     try:
-        arguments = MixupArguments(**{**settings, **as_numbers(config.trainer)})
+        return MixupArguments(**{**settings, **as_numbers(config.trainer)})
     except (TypeError, ValueError) as error:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
+
+
+def form_group(config: TrainConfig) -> None:
+    """The processes of a run find each other now, in the way that its Trainer would later: first stages are
+    looked up, locked and made together."""
+    if not is_alone():
+        _ = make_arguments(config, Run(Path(config.output))).device
+
+
+def make_trainer(
+    config: TrainConfig,
+    run: Run,
+    prepared: Prepared,
+    progress: Progress,
+    known_rows: KnownRows | RowGroups | None,
+) -> MixupTrainer:
     view, _ = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
     if "unlabelled" in prepared.encoded:
         rows = WithUnlabelled(rows, prepared.encoded["unlabelled"])
     trainer = MixupTrainer(
         model=prepared.model,
-        args=arguments,
+        args=make_arguments(config, run),
         train_dataset=rows,
         eval_dataset=view,
         data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
         compute_metrics=epoch_metrics,
         processing_class=prepared.inputs.processing_class,
-        known_rows=prepared.guidance.known_rows() if prepared.guidance else None,
+        known_rows=known_rows,
     )
     quiet(trainer)
     trainer.add_callback(progress)
     return trainer
 
 
-def open_run(run: Run, config: TrainConfig, prepared: Prepared, *, resume: bool) -> None:
-    """Make the run directory, or see that the one to resume was made from the same data and teachers."""
-    fingerprints = prepared.fingerprints()
+def open_run(
+    run: Run, config: TrainConfig, prepared: Prepared, groups: RowGroups | None, *, resume: bool
+) -> None:
+    """Make the run directory, or see that the one to resume was made from the same data, teachers and groups
+    of rows."""
+    fingerprints = prepared.fingerprints() | ({} if groups is None else {GROUPS: groups.fingerprint()})
     file = run.checkpoints / FINGERPRINTS_FILE
     if resume:
-        then = json.loads(file.read_text())
-        # A student that was begun before its teachers were written down does not know them.
-        changed = [name for name, now in fingerprints.items() if then.get(name, now) != now]
+        began = json.loads(file.read_text())
+        # What was not written down yet when the run began cannot be compared.
+        changed = [name for name, now in fingerprints.items() if began.get(name, now) != now]
+        if GROUPS in changed:
+            raise UserError(
+                "the groups of rows are not those that the run began with: the plain run has changed",
+                file=run.path,
+                remedy="resume with the same plain run, or start a new run",
+            )
         if changed:
             what = "the teacher has" if changed[0].startswith("teacher ") else "the data files have"
             raise UserError(

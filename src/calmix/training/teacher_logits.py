@@ -21,7 +21,7 @@ from scipy.special import log_softmax, logsumexp
 from calmix.data.rows import Rows
 from calmix.processes import is_first_process
 from calmix.run import replacing, write_json
-from calmix.training.hardware import as_the_first_sees, wait_for_all_processes
+from calmix.training.hardware import said_by_first, wait_for_all_processes
 from calmix.training.teachers import Teacher
 from calmix.user_error import UserError
 
@@ -83,7 +83,7 @@ def cached_answers(
     logits_file, facts_file = place.with_suffix(".npy"), place.with_suffix(".json")
     facts = facts_of(teacher, rows)
     # One process looks for all: to compute them is work that they share, and one may look late.
-    if as_the_first_sees(are_kept(place)):
+    if said_by_first(are_kept(place)):
         check_facts(facts_file, facts)
     else:
         answers = teacher.answers(rows, device=device, threads=threads)

@@ -25,8 +25,9 @@ from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 from calmix.mixing.method import method_classes
-from calmix.run import Run, locked
+from calmix.run import Run
 from calmix.training.configuration import TrainConfig
+from calmix.training.lock import locked
 from calmix.training.model_settings import settings_for
 from calmix.training.teacher_logits import TeacherLogits, are_kept, cached_answers
 from calmix.training.teachers import CheckpointTeacher, Teacher, open_teacher
@@ -58,6 +59,7 @@ def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
         model=model,
         model_options=config.model_options if model == config.model else {},
         student_layers=None,
+        plain_run=None,  # the student's own: a teacher may be another network
     )
 
 

@@ -45,12 +45,13 @@ from calmix.dynamics.label_noise import (
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network, freeze_embeddings, load_network
-from calmix.processes import is_first_process
-from calmix.run import locked, replacing
+from calmix.processes import is_alone, is_first_process, process_count
+from calmix.run import replacing
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete
 from calmix.training.configuration import TrainConfig
 from calmix.training.hardware import prepared_processor
+from calmix.training.lock import locked
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
@@ -145,6 +146,8 @@ def find_label_noise(
         relabelled = replace(encoded, labels=run.labels)
         fingerprint = fingerprint_of(config, relabelled, model)
         place = Path(directory) / fingerprint
+        if not is_alone():  # the processes of a run form a group, which takes the lock together
+            _ = pass_arguments(config, place / "checkpoints").device
         # Runs of a comparison may ask for the same pass at once: one trains it, the others find it.
         with locked(place.with_suffix(".lock")):
             aum = read_pass(place / AUM_FILE, relabelled)
@@ -230,6 +233,8 @@ def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -
     }
     later = {"augment": config.augment, "optimizer": config.optimizer, "schedule": config.schedule}
     settings |= {name: value for name, value in later.items() if value is not None}
+    if not is_alone():
+        settings["processes"] = process_count()
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     digest.update("\n".join(rows.row_ids.tolist()).encode())
     assert rows.labels is not None

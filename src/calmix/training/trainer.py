@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import gather_object
 from numpy.typing import ArrayLike
@@ -34,6 +35,7 @@ from transformers.trainer_utils import TrainOutput
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.unlabelled import labelled_count
+from calmix.double_precision import in_double
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
@@ -68,11 +70,12 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         self,
         *args: Any,
         method: Method | None = None,
-        known_rows: KnownRows | DataMap | None = None,
+        known_rows: KnownRows | DataMap | RowGroups | None = None,
         teacher: TeacherLogits | ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
-        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`.
+        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`, or the
+        groups of rows themselves.
         `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position."""
         super().__init__(*args, **kwargs)
         self.method = method if method is not None else self.args.build_method()
@@ -92,12 +95,20 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
             return batches
         return replace(batches, groups=self.groups, rows=self.groups.rows_per_epoch)
 
-    def choose_groups(self, known: KnownRows | DataMap | None) -> RowGroups | None:
+    def choose_groups(self, known: KnownRows | DataMap | RowGroups | None) -> RowGroups | None:
         """The groups of rows that the method wants side by side in every batch."""
+        if self.method.needs_bank and (self.recorder is None or self.when_recording != "training"):
+            raise UserError(
+                f"{self.method.name} with scope=global needs the dynamics of training",
+                remedy="use --dynamics training",
+            )
         rows: Any = self.train_dataset
         labelled = self.labelled_rows
         if labelled < len(rows):
             check_learns_unlabelled(self.method)
+        if isinstance(known, RowGroups):
+            self.check_groups(known)
+            return known
         if known is None:
             if self.method.needs_map:
                 raise UserError(
@@ -109,14 +120,27 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
             ids = getattr(rows, "row_ids", None)
             known = KnownRows(known if ids is None else known.of_rows(ids[:labelled]), self.args.seed)
         if len(known.datamap) != labelled:
-            raise UserError(f"the data map holds {len(known.datamap)} rows, the training set {labelled}")
+            raise UserError(
+                f"the data map holds {len(known.datamap)} rows, the training set {labelled}",
+                remedy="give the map of a plain run on the same rows",
+            )
         groups = self.method.groups(known)
-        for name, size in (groups.sizes if groups is not None else {}).items():
+        if groups is not None:
+            self.check_groups(groups)
+        return groups
+
+    def check_groups(self, groups: RowGroups) -> None:
+        for name, size in groups.sizes.items():
             if not size:
                 raise UserError(
                     f"{self.method.name}: no training row is {name}", remedy="train on more rows or epochs"
                 )
-        return groups
+        if self._train_batch_size < len(groups.names):
+            raise UserError(
+                f"{self.method.name}: a batch of {self._train_batch_size} has no place for a row of each of "
+                f"the {len(groups.names)} groups that meet in it",
+                remedy=f"give --batch-size {len(groups.names)} or more",
+            )
 
     def train(
         self,
@@ -124,7 +148,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         trial: Any | dict[str, Any] | None = None,
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
-        self.journal = Journal()
+        self.journal, self.bank = Journal(), None
         if self.teacher is None and self.labelled_rows < len(self.train_dataset):  # type: ignore[arg-type]
             raise UserError("rows without a label need a teacher", remedy="give teacher=LOGITS")
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
@@ -229,7 +253,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
 
     def write_journal(self, result: RowLosses, losses: Tensor) -> None:
         epoch = self.current_epoch
-        self.journal.add(epoch, {"loss": losses.detach().double().sum(), "rows": len(losses), **result.tally})
+        self.journal.add(epoch, {"loss": in_double(losses).sum(), "rows": len(losses), **result.tally})
         if result.pairs and self.keys.number == 0:  # a few pairs of every epoch's first batch
             rows: Any = self.train_dataset
             ids = getattr(rows, "row_ids", None)
@@ -246,14 +270,12 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         if not self.method.needs_bank:
             return
         recorder = self.merged_recorder()
-        if recorder is None or self.when_recording != "training":
-            raise UserError(
-                f"{self.method.name} with scope=global needs the dynamics of training",
-                remedy="use --dynamics training",
-            )
-        if self.groups is not None and recorder.has_any:
+        if self.groups is not None and recorder is not None:
+            # A run that is resumed in mid-epoch has recorded a part of this one.
+            logits = recorder.latest_logits(before=self.current_epoch)
+            known = not np.isnan(logits).all()
             positions = self.groups.positions
-            self.bank = self.method.make_bank(recorder.latest_logits(), recorder.labels, positions)
+            self.bank = self.method.make_bank(logits, recorder.labels, positions) if known else None
 
     def make_step(self, labels: Tensor, inputs: dict[str, Any], forward: Forward) -> Step:
         """The micro-batch under way, as a method sees it."""

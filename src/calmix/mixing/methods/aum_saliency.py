@@ -34,7 +34,7 @@ from calmix.mixing.mixing_method import MixingMethod
 from calmix.mixing.partner_search import Partners, any_allowed, most_dissimilar, most_similar, opposite
 from calmix.mixing.saliency import cosines, gradient_times_input, nearness, saliency_direction, saliency_map
 from calmix.mixing.step import MixedPairs, RowLosses, Step, Watch
-from calmix.mixing.targets import mixed, one_hot, smoothed
+from calmix.mixing.targets import blended, mixed, one_hot, smoothed
 from calmix.user_error import UserError
 
 CHOICES = {
@@ -77,6 +77,11 @@ class AumSaliency(MixingMethod):
                 raise UserError(f"{option} is {value!r}", remedy=f"choose one of {', '.join(choices)}")
         if not self.similar and not self.dissimilar:
             raise UserError("neither similar nor dissimilar pairs", remedy="keep one, or use --method plain")
+        if self.metric == "l2_raw" and self.saliency == "gradient-input":
+            raise UserError(
+                "metric=l2_raw with saliency=gradient-input: features are compared by their directions alone",
+                remedy="use saliency=logits or metric=cosine",
+            )
         if self.scope == "global" and self.saliency in ("gradient-input", "none"):
             raise UserError(
                 f"scope=global with saliency={self.saliency}: the bank holds logits, not features",
@@ -97,6 +102,11 @@ class AumSaliency(MixingMethod):
             order = np.random.default_rng([known.seed, rows]).permutation(rows)
             low, high = np.sort(order[: rows // 2]), np.sort(order[rows // 2 :])
         else:
+            if np.isnan(known.datamap.aum).all():
+                raise UserError(
+                    "the data map has no area under the margin of any training row",
+                    remedy="give that of a plain run, or split at random with split=random",
+                )
             low, high = (np.flatnonzero(half) for half in median_split(known.datamap.aum))
         return RowGroups(("low AUM", "high AUM") if self.split == "aum" else ("first half", "second half"),
                          (low, high), cover="shortest")  # fmt: skip
@@ -173,7 +183,9 @@ class AumSaliency(MixingMethod):
         if similarity is None:
             return any_allowed(allowed, keys)
         search = most_similar if kind == "similar" else most_dissimilar
-        return search(similarity, allowed, keys)
+        # Similarities are on the CPU where the device has no double precision.
+        found = search(similarity, allowed.to(similarity.device), keys.to(similarity.device))
+        return Partners(found.partner.to(keys.device), found.tied.to(keys.device))
 
     def _mix_with_bank(
         self, step: Step, bank: SaliencyBank, logits: Tensor, targets: Tensor, ratio: Tensor, kind: str
@@ -196,9 +208,5 @@ class AumSaliency(MixingMethod):
         theirs = smoothed(one_hot(step.tensor(bank.labels[positions]), classes), self.label_smoothing)
         others = step.tensor(bank.logits[positions])
         share = ratio.reshape(-1, 1)
-        both = share * logits + (1 - share) * others
-        return (
-            Partners(step.tensor(positions), step.tensor(tied)),
-            both,
-            share * targets + (1 - share) * theirs,
-        )
+        found = Partners(step.tensor(positions), step.tensor(tied))
+        return found, blended(logits, others, share), blended(targets, theirs, share)

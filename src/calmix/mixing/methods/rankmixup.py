@@ -58,6 +58,12 @@ class RankMixup(RandomPairs):
         if isinstance(self.mixes, bool) or not isinstance(self.mixes, int) or self.mixes < 1:
             raise UserError(f"mixes is {self.mixes!r}", remedy="give a whole number of at least 1")
 
+        if self.ratio_scope != "batch":
+            raise UserError(
+                f"rankmixup has no ratio_scope={self.ratio_scope}: every mix has one λ for the whole step",
+                remedy="leave ratio_scope out",
+            )
+
     def losses(self, step: Step) -> RowLosses:
         count = self.mixes if self.rank_loss == "mndcg" else 1
         partner, ratios = self.draw_partner(step), self.draw_ratios(step, count)
