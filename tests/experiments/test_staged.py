@@ -258,7 +258,7 @@ def test_partners_by_the_raw_maps_need_no_seam_at_the_head(reviews, encoders, tm
         train=str(reviews / "train.csv"), output=str(tmp_path), model=str(encoders("gpt2", layers=1)),
         method="aum-saliency", method_options={"metric": "l2_raw"}, threads=1, device="cpu",
     )  # fmt: skip
-    rehearse(config)
+    rehearse(config, [])
 
 
 def test_a_comparison_trains_the_plain_runs_once_and_first(calmix, reviews, encoders, tmp_path):
