@@ -53,6 +53,15 @@ def wait_for_all_processes() -> None:
         torch.distributed.barrier()
 
 
+def is_scattered() -> bool:
+    """Whether the run has several processes that have not found each other yet.
+
+    They do when arguments of a Trainer are made. Asked first, since making them once more would take the
+    group away from a Trainer that is already there.
+    """
+    return not is_alone() and not torch.distributed.is_initialized()
+
+
 def said_by_first(value: bool) -> bool:
     """What the first process says, on all of them."""
     if is_alone():

@@ -19,13 +19,12 @@ from calmix.data.grouped_batches import RowGroups
 from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
 from calmix.mixing.known_rows import KnownRows
-from calmix.processes import is_alone
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete, relocate_best
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run
-from calmix.training.hardware import check_device, prepared_processor
+from calmix.training.hardware import check_device, is_scattered, prepared_processor
 from calmix.training.outcome import finish
 from calmix.training.prepared import Prepared, prepare
 from calmix.training.progress import Progress, hush, quiet
@@ -173,7 +172,7 @@ def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
 def form_group(config: TrainConfig) -> None:
     """The processes of a run find each other now, in the way that its Trainer would later: first stages are
     looked up, locked and made together."""
-    if not is_alone():
+    if is_scattered():
         _ = make_arguments(config, Run(Path(config.output))).device
 
 

@@ -50,7 +50,7 @@ from calmix.run import replacing
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import newest_complete
 from calmix.training.configuration import TrainConfig
-from calmix.training.hardware import prepared_processor
+from calmix.training.hardware import is_scattered, prepared_processor
 from calmix.training.lock import locked
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.trainer import MixupTrainer
@@ -146,7 +146,7 @@ def find_label_noise(
         relabelled = replace(encoded, labels=run.labels)
         fingerprint = fingerprint_of(config, relabelled, model)
         place = Path(directory) / fingerprint
-        if not is_alone():  # the processes of a run form a group, which takes the lock together
+        if is_scattered():  # the processes of a run form a group, which takes the lock together
             _ = pass_arguments(config, place / "checkpoints").device
         # Runs of a comparison may ask for the same pass at once: one trains it, the others find it.
         with locked(place.with_suffix(".lock")):
