@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from calmix.data import pixels
 from calmix.data.augmentation import BORDER, Augmentation, cropped, epoch_draws, parse_steps, rotated
-from calmix.data.batches import EpochBatchSampler, KeyedRows, RowKey
+from calmix.data.batches import EpochBatchSampler, KeyedRows
 from calmix.data.images import as_pnm
 from calmix.data.pixels import PixelCollator, PixelStatistics, ProcessorCollator, encode_images
 from calmix.data.rows import Rows
-from calmix.data.unlabelled import WithUnlabelled
 from calmix.user_error import UserError
 from pictures import digits
 
@@ -81,19 +80,6 @@ def test_what_training_sees_depends_on_seed_epoch_and_row_but_not_on_the_batches
     assert any(not np.array_equal(first[position], other[position]) for position in range(12))
     plain = encoded[0]["pixel_values"]
     assert np.array_equal(plain, colour(12)[0]), "evaluation sees the image as it is"
-
-
-def test_rows_with_unlabelled_ones_behind_them_are_changed_in_every_epoch_too():
-    rows = image_rows(colour(6))
-    augmented = encode_images(rows, (16, 16), Augmentation(("crop",), seed=1, rows=6))
-    plain = encode_images(rows.without_labels(), (16, 16))
-    together = KeyedRows(WithUnlabelled(augmented, plain))
-    _, row = together[RowKey(2, batch=0, epoch=3)]
-    assert np.array_equal(row["pixel_values"], augmented.in_epoch(2, 3)["pixel_values"])
-    assert not np.array_equal(row["pixel_values"], augmented[2]["pixel_values"])
-    _, row = together[RowKey(8, batch=0, epoch=3)]
-    assert (row["labels"], row["pixel_values"].tolist()) == (-1, colour(6)[2].tolist())
-    assert np.array_equal(together.rows[2]["pixel_values"], colour(6)[2]), "evaluation sees it as it is"
 
 
 def test_pixel_values_are_those_of_the_image_processor():

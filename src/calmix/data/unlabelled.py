@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.encoding import EncodedRows
-from calmix.data.pixels import EncodedImages
 from calmix.user_error import UserError
 
 NO_LABEL = -1
@@ -19,21 +18,17 @@ NO_LABEL = -1
 class WithUnlabelled:
     """A map-style dataset; the label of an unlabelled row is −1. Only a teacher can say anything about it."""
 
-    labelled: EncodedRows | EncodedImages
-    unlabelled: EncodedRows | EncodedImages
+    labelled: EncodedRows
+    unlabelled: EncodedRows
 
     def __len__(self) -> int:
         return len(self.labelled) + len(self.unlabelled)
 
     def __getitem__(self, position: int) -> dict[str, Any]:
-        return self.in_epoch(position, None)
-
-    def in_epoch(self, position: int, epoch: int | None) -> dict[str, Any]:
-        """A row as training sees it in an epoch; without one, as it is."""
         known = len(self.labelled)
         if position < known:
-            return _row(self.labelled, position, epoch)
-        return {**_row(self.unlabelled, position - known, epoch), "labels": NO_LABEL}
+            return self.labelled[position]
+        return {**self.unlabelled[position - known], "labels": NO_LABEL}
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -45,9 +40,7 @@ class WithUnlabelled:
         return np.concatenate([self.labelled.row_ids, self.unlabelled.row_ids])
 
     @property
-    def lengths(self) -> NDArray[np.int64] | None:
-        if isinstance(self.labelled, EncodedImages) or isinstance(self.unlabelled, EncodedImages):
-            return None
+    def lengths(self) -> NDArray[np.int64]:
         return np.concatenate([self.labelled.lengths, self.unlabelled.lengths])
 
     @property
@@ -57,12 +50,6 @@ class WithUnlabelled:
     @property
     def sequences_per_row(self) -> int:
         return self.labelled.sequences_per_row
-
-
-def _row(rows: EncodedRows | EncodedImages, position: int, epoch: int | None) -> dict[str, Any]:
-    if epoch is None or isinstance(rows, EncodedRows):
-        return rows[position]
-    return rows.in_epoch(position, epoch)
 
 
 def labelled_count(labels: NDArray[np.int64]) -> int:

@@ -63,9 +63,9 @@ def prepare(
     inputs = network.inputs
     encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
     others = {"validation": splits.validation, **splits.tests}
+    if teaching is not None and teaching.unlabelled is not None:
+        others["unlabelled"] = teaching.unlabelled
     encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
-    if teaching is not None and teaching.unlabelled is not None:  # trained on too
-        encoded["unlabelled"] = inputs.encode(teaching.unlabelled, training_seed=config.seed)
     findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
     findings += inputs.findings(encoded)
     return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)

@@ -186,7 +186,8 @@ def make_trainer(
     view, _ = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
     if "unlabelled" in prepared.encoded:
-        rows = WithUnlabelled(rows, prepared.encoded["unlabelled"])
+        more: Any = prepared.encoded["unlabelled"]
+        rows = WithUnlabelled(rows, more)
     trainer = MixupTrainer(
         model=prepared.model,
         args=make_arguments(config, run),

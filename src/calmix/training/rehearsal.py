@@ -54,7 +54,7 @@ def rehearse(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
         }
         if unlabelled is not None:
             some = unlabelled.select(np.arange(min(len(unlabelled), ROWS)))
-            encoded["unlabelled"] = network.inputs.encode(some, training_seed=config.seed)
+            encoded["unlabelled"] = network.inputs.encode(some)
         prepared = Prepared(replace(splits, train=few), encoded, network.model, network.inputs, [])
         groups = any_groups(config, few.class_count, len(few))
         trainer = make_trainer(config, Run(Path(place)), prepared, Progress(config.method), groups)
