@@ -53,8 +53,6 @@ class RunStore:
 
         `config.output` does not matter. Whoever asks for a run that another process is making waits for it.
         """
-        from calmix.experiments.staged import train_staged
-        from calmix.training.hardware import wait_for_all_processes
         from calmix.training.recipe import form_group
 
         fingerprint = fingerprint or self.fingerprints.of(config)
@@ -62,11 +60,7 @@ class RunStore:
         form_group(config)
         with self.locked(fingerprint):
             if not run.is_finished:
-                config = dataclasses.replace(config, output=str(run.path))
-                if is_first_process():
-                    make_resumable(run, config)
-                wait_for_all_processes()
-                train_staged(config, store=self, resume=True)
+                self._make(run, config)
             # Left behind by a process that was killed between its last two steps.
             shutil.rmtree(run.checkpoints, ignore_errors=True)
         return run
@@ -76,21 +70,31 @@ class RunStore:
 
         The run itself stays as it is, for others may be reading it.
         """
-        from calmix.experiments.staged import train_staged
         from calmix.training.hardware import wait_for_all_processes
+        from calmix.training.recipe import form_group
 
         run, again = self.run(fingerprint), self.run(f"{fingerprint}.restored")
+        form_group(config)
         with self.locked(fingerprint):
             if not run.model.is_dir():
-                config = dataclasses.replace(config, output=str(again.path))
-                make_resumable(again, config)
-                train_staged(config, store=self, resume=True)
+                self._make(again, config)
                 if is_first_process():
                     again.metrics_file.unlink()  # without its model it is not finished any more
                     again.model.replace(run.model)
             if is_first_process():
                 shutil.rmtree(again.path, ignore_errors=True)
             wait_for_all_processes()
+
+    def _make(self, run: Run, config: TrainConfig) -> None:
+        """Train a run in its directory, from where a killed process has left it."""
+        from calmix.experiments.staged import train_staged
+        from calmix.training.hardware import wait_for_all_processes
+
+        config = dataclasses.replace(config, output=str(run.path))
+        if is_first_process():
+            make_resumable(run, config)
+        wait_for_all_processes()
+        train_staged(config, store=self, resume=True)
 
     def plain_run_for(self, config: TrainConfig) -> Run:
         """The plain run with its dynamics on the same data, network, seed and settings.
