@@ -108,21 +108,26 @@ def test_a_student_that_was_cut_off_ends_with_the_same_bits(student, calmix, tmp
     assert metrics[0] == metrics[1]
 
 
-def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher, tmp_path, monkeypatch):
+def cut_off(calmix, reviews, teacher, tmp_path, monkeypatch, *more, step):
+    """A student of a teacher of its own and of unlabelled rows, stopped after a step."""
     own, extra = tmp_path / "own-teacher", tmp_path / "extra.csv"
     shutil.copytree(teacher, own)
     shutil.copy(reviews / "other.csv", extra)
-    arguments = [
-        "distill", *settings(reviews, tmp_path / "run"), "--teacher", own, "--unlabelled", extra,
-    ]  # fmt: skip
+    call = ["distill", *settings(reviews, tmp_path / "run"), "--teacher", own, "--unlabelled", extra, *more]
 
     def stop(self, args, state, control, **kwargs):
-        raise MemoryError
+        if state.global_step == step:
+            raise MemoryError
 
     with monkeypatch.context() as patched:
         patched.setattr(Progress, "on_step_end", stop)
         with pytest.raises(MemoryError):
-            calmix(*arguments)
+            calmix(*call)
+    return own, extra, call
+
+
+def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher, tmp_path, monkeypatch):
+    own, extra, arguments = cut_off(calmix, reviews, teacher, tmp_path, monkeypatch, step=1)
     extra.write_text(extra.read_text() + "one more film,positive\n")
     code, _, err = calmix(*arguments, "--resume")
     assert code == 2
@@ -143,22 +148,9 @@ def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher,
 def test_a_student_goes_on_with_the_same_unlabelled_rows_and_teacher_only(
     calmix, reviews, teacher, tmp_path, monkeypatch
 ):
-    own, extra = tmp_path / "own-teacher", tmp_path / "extra.csv"
-    shutil.copytree(teacher, own)
-    shutil.copy(reviews / "other.csv", extra)
-    arguments = [
-        "distill", *settings(reviews, tmp_path / "run"), "--teacher", own, "--unlabelled", extra,
-        "--checkpoint-steps", 1,
-    ]  # fmt: skip
-
-    def stop(self, args, state, control, **kwargs):
-        if state.global_step == 2:
-            raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Progress, "on_step_end", stop)
-        with pytest.raises(MemoryError):
-            calmix(*arguments)
+    own, extra, arguments = cut_off(
+        calmix, reviews, teacher, tmp_path, monkeypatch, "--checkpoint-steps", 1, step=2
+    )
     shutil.rmtree(tmp_path / "run" / "teaching")  # as if nothing had been asked yet
     extra.write_text(extra.read_text() + "one more film,positive\n")
     code, _, err = calmix(*arguments, "--resume")

@@ -17,13 +17,14 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification
 
 from calmix import register_networks
 from calmix.calibration.prediction_files import read_predictions
-from calmix.data.images import decode
+from calmix.data.images import UnreadableImage, decode
 from calmix.data.reading import read_rows
 from calmix.models import built_in
 from calmix.models.inputs import TextInputs
 from calmix.models.loading import load_inputs, load_tokenizer, load_trained
 from calmix.models.networks.vgg import VggConfig
 from calmix.training.checkpoints import newest_complete
+from calmix.training.progress import Progress
 from calmix.user_error import UserError
 from pictures import write_folders, write_npz
 from tiny import read_json
@@ -308,3 +309,26 @@ def test_texts_for_an_image_network(calmix, reviews, tmp_path):
     )
     assert code == 2
     assert "vgg16 reads images, and the rows are texts" in err
+
+
+def test_an_image_that_goes_away_in_mid_training_costs_no_finished_work(calmix, tmp_path, monkeypatch):
+    write_folders(tmp_path / "digits", 60, classes=2)
+    call = ["train", "--train", tmp_path / "digits", "--model", "resnet-small", "--epochs", 2, "--batch-size",
+            16, "--checkpoint-steps", 1, "--threads", 1, "--output"]  # fmt: skip
+    code, _, err = calmix(*call, tmp_path / "whole")
+    assert code == 0, err
+
+    def stop(self, args, state, control, **kwargs):
+        if state.global_step == 5:
+            raise UnreadableImage("the image cannot be read (gone)", file="digits/0/7.png")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "on_step_end", stop)
+        code, _, err = calmix(*call, tmp_path / "run")
+    assert code == 2
+    assert err.strip().splitlines()[-1].endswith("digits/0/7.png: the image cannot be read (gone)")
+    assert newest_complete(tmp_path / "run" / "checkpoints") is not None
+    code, _, err = calmix("train", "--resume", "--output", tmp_path / "run")
+    assert code == 0, err
+    weights = [load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "run")]
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])

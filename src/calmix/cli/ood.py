@@ -48,6 +48,8 @@ def ood(
     """Tell data like the training data from other data, by what the model says: AUROC, AUPR and FPR@95.
 
     Example: calmix ood run --in test.npz --out letters=notmnist.npz --noise gaussian
+
+    Every kept run of a comparison, by method: calmix ood comparison --out letters=notmnist.npz
     """
     if mc_dropout < 0:
         raise UserError(f"--mc-dropout is {mc_dropout}", remedy="give a whole number of at least 0")

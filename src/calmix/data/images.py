@@ -126,9 +126,8 @@ def _rgb(opened: Image) -> Pixels:
     if turned.mode.startswith("I;16"):  # 16 bits of gray, which PIL would cut off at 255
         gray = (np.asarray(turned) >> 8).astype(np.uint8)
         return np.repeat(gray[:, :, None], 3, axis=2)
-    if (
-        turned.has_transparency_data
-    ):  # on white, as on a page: what is transparent has any colour, often black
+    if turned.has_transparency_data:
+        # On white, as on a page: what is transparent has any colour, often black.
         page = Image.new("RGBA", turned.size, "white")
         turned = Image.alpha_composite(page, turned.convert("RGBA"))
     return np.asarray(turned.convert("RGB"))

@@ -134,22 +134,30 @@ def temperature_figure(data: Mapping[str, Any], split: str) -> Figure:
     return figure
 
 
+def height_for(arms: Sequence[str]) -> int:
+    """Of a figure with a row for each arm."""
+    return FRAME + ROW_HEIGHT * max(len(arms), 2)
+
+
+def axis_of_arms(arms: Sequence[str]) -> dict[str, Any]:
+    """A row for each arm, the first on top."""
+    return {
+        "tickmode": "array",
+        "tickvals": list(range(len(arms))),
+        "ticktext": [literal(name) for name in arms],
+        "range": [len(arms) - 0.5, -0.5],
+        "showgrid": True,
+        "zeroline": False,
+        "automargin": True,
+    }
+
+
 def _panels(metrics: Sequence[Metric], arms: Sequence[str], prefix: str) -> Figure:
     """An empty figure: a row per arm, the first on top; a column per metric with its own scale."""
-    figure = new_figure(height=FRAME + ROW_HEIGHT * max(len(arms), 2))
+    figure = new_figure(height=height_for(arms))
     gap = 0.04
     width = (1 - gap * (len(metrics) - 1)) / len(metrics)
-    axes: dict[str, Any] = {
-        "yaxis": {
-            "tickmode": "array",
-            "tickvals": list(range(len(arms))),
-            "ticktext": [literal(name) for name in arms],
-            "range": [len(arms) - 0.5, -0.5],
-            "showgrid": True,
-            "zeroline": False,
-            "automargin": True,
-        }
-    }
+    axes: dict[str, Any] = {"yaxis": axis_of_arms(arms)}
     for panel, metric in enumerate(metrics, 1):
         start = (panel - 1) * (width + gap)
         axes[f"xaxis{panel if panel > 1 else ''}"] = {

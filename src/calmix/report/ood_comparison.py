@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.report.comparison_figures import axis_of_arms, height_for
 from calmix.report.ood_report import METRIC_TITLES, READING, SCORE_TITLES, STAGE_TITLES
 from calmix.report.page import (
     BLUE,
@@ -197,7 +198,7 @@ def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
 
     by_arm = {arm: ways for (name, arm), ways in confidence_records(result).items() if name == out}
     arms = list(by_arm)
-    figure = new_figure(height=120 + 34 * max(len(arms), 2))
+    figure = new_figure(height=height_for(arms))
     for number, (way, _, _) in enumerate(WAYS):
         records = [(place, by_arm[arm][way]) for place, arm in enumerate(arms) if way in by_arm[arm]]
         figure.add_trace(
@@ -220,13 +221,6 @@ def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
         )
     figure.update_layout(
         xaxis={"title": {"text": "AUROC, %"}, "showgrid": True, "zeroline": False},
-        yaxis={
-            "tickmode": "array",
-            "tickvals": list(range(len(arms))),
-            "ticktext": [literal(arm) for arm in arms],
-            "range": [len(arms) - 0.5, -0.5],
-            "automargin": True,
-            "zeroline": False,
-        },
+        yaxis=axis_of_arms(arms),
     )
     return figure
