@@ -69,7 +69,7 @@ def test_the_same_command_shows_the_comparison_again_and_trains_nothing(calmix, 
     assert data["recommendation"]["model"] == str(model)
     assert (model / "README.md").is_file()
     assert (model.parent / "report.html").is_file()
-    assert {d["metric"] for d in data["differences"]} == {"accuracy", "nll", "brier", "ece"}
+    assert {d["metric"] for d in data["differences"]} == {"accuracy", "nll", "brier", "ece", "oe"}
     ours = [d for d in data["differences"] if d["arm"] == "cls-mixup alpha=0.2" and d["reference"] == "plain"]
     pairs = {(d["stage"], d["reference_stage"]) for d in ours}
     assert pairs == {(a, b) for a in ("uncalibrated", "calibrated") for b in ("uncalibrated", "calibrated")}

@@ -113,8 +113,8 @@ def test_the_interval_covers_the_true_difference(seeds, over_seeds):
         pairs = []
         for _ in range(seeds):
             score = shared + generator.normal(scale=0.3, size=rows) + generator.normal(scale=over_seeds)
-            pairs.append(Resampled(np.full(4, score.mean()), np.tile(score @ counts, (4, 1))))
-        nothing = Resampled(np.zeros(4), np.zeros((4, repetitions)))
+            pairs.append(Resampled(np.full(5, score.mean()), np.tile(score @ counts, (5, 1))))
+        nothing = Resampled(np.zeros(5), np.zeros((5, repetitions)))
         found = paired_difference(dict(enumerate(pairs)), dict.fromkeys(range(seeds), nothing), seed=trial)[
             "nll"
         ]

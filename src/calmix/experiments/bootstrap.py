@@ -39,7 +39,7 @@ from calmix.randomness import stream
 
 Floats = npt.NDArray[np.float64]
 
-METRICS = ("accuracy", "nll", "brier", "ece")
+METRICS = ("accuracy", "nll", "brier", "ece", "oe")
 REPETITIONS = 1000
 LEVEL = 0.95
 # Counts of one block of repetitions, in numbers: they stay in memory, and mostly in the cache.
@@ -54,6 +54,7 @@ class RowScores:
     means: Floats
     """[3, n]: correct, negative log-likelihood and Brier score."""
     bins: npt.NDArray[np.int64]
+    confidence: Floats
     residual: Floats
     """correct - confidence."""
     bin_count: int
@@ -68,6 +69,7 @@ class RowScores:
             ids=predictions.ids,
             means=np.stack([correct, log_loss_rows(predictions), brier_rows(predictions)]),
             bins=assign_bins(confidence, bins, edges),
+            confidence=confidence,
             residual=correct - confidence,
             bin_count=bins,
         )
@@ -75,7 +77,7 @@ class RowScores:
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """The metrics of one run, as they are [4] and in every repetition [4, B], in the order of `METRICS`."""
+    """The metrics of one run, as they are [5] and in every repetition [5, B], in the order of `METRICS`."""
 
     point: Floats
     repetitions: Floats
@@ -104,11 +106,15 @@ def resample(runs: Sequence[RowScores], *, repetitions: int = REPETITIONS, seed:
     positions = np.split(places, ends[:-1])
     count = len(every_id)
     lines = runs[0].bin_count
-    # One line per run and bin holds the residuals of its rows; a product with the counts sums them by bin.
     which = np.concatenate([run.bins + place * lines for place, run in enumerate(runs)])
-    residuals = csr_matrix(
-        (np.concatenate([run.residual for run in runs]), (which, places)), shape=(lines * len(runs), count)
-    )
+
+    def by_bin(values: Sequence[Floats]) -> csr_matrix:
+        """A line per run and bin holds the values of its rows; a product with the counts sums them by bin."""
+        return csr_matrix((np.concatenate(values), (which, places)), shape=(lines * len(runs), count))
+
+    residuals = by_bin([run.residual for run in runs])
+    confidences = by_bin([run.confidence for run in runs])
+    members = by_bin([np.ones_like(run.confidence) for run in runs])
     means = np.zeros((3 * len(runs), count))
     for place, (run, position) in enumerate(zip(runs, positions, strict=True)):
         means[3 * place : 3 * place + 3, position] = run.means
@@ -116,11 +122,14 @@ def resample(runs: Sequence[RowScores], *, repetitions: int = REPETITIONS, seed:
     present = np.array([np.bincount(position, minlength=count) for position in positions], dtype=np.float64)
 
     def measure(counts: Floats) -> Floats:
-        """[runs, 4, b] for counts [n, b]."""
+        """[runs, 5, b] for counts [n, b]."""
         rows = counts.sum(axis=0)[None] if complete else present @ counts
         averages = (means @ counts).reshape(len(runs), 3, -1) / rows[:, None]
-        by_bin = np.abs((residuals @ counts).reshape(len(runs), lines, -1)).sum(axis=1)
-        return np.concatenate([averages, (by_bin / rows)[:, None]], axis=1)
+        gap = residuals @ counts
+        mean_confidence = (confidences @ counts) / np.maximum(members @ counts, 1.0)
+        errors = [np.abs(gap), mean_confidence * np.maximum(-gap, 0.0)]
+        sums = [error.reshape(len(runs), lines, -1).sum(axis=1) / rows for error in errors]
+        return np.concatenate([averages, np.stack(sums, axis=1)], axis=1)
 
     point = measure(np.ones((count, 1)))[..., 0]
     block = max(BLOCK_NUMBERS // count, 1)
@@ -128,7 +137,7 @@ def resample(runs: Sequence[RowScores], *, repetitions: int = REPETITIONS, seed:
         measure(draw_counts(count, min(block, repetitions - start), seed, start))
         for start in range(0, repetitions, block)
     ]
-    values = np.concatenate(drawn, axis=2) if drawn else np.empty((len(runs), 4, 0))
+    values = np.concatenate(drawn, axis=2) if drawn else np.empty((len(runs), len(METRICS), 0))
     return [Resampled(point[place], values[place]) for place in range(len(runs))]
 
 

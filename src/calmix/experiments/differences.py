@@ -9,7 +9,6 @@ from typing import Any
 from calmix.calibration.binning import Edges
 from calmix.calibration.run_predictions import predictions_of_run
 from calmix.experiments.bootstrap import (
-    METRICS,
     REPETITIONS,
     Resampled,
     RowScores,
@@ -20,7 +19,7 @@ from calmix.experiments.cell import Cell
 from calmix.experiments.grid import Arm, reference_of
 from calmix.experiments.results import STAGES, Results
 from calmix.experiments.store import RunStore
-from calmix.experiments.summary import best_of, summarise
+from calmix.experiments.summary import CONTESTED, best_of, summarise
 
 # (arm, stage, reference arm, reference stage)
 Pair = tuple[str, str, str, str]
@@ -84,7 +83,7 @@ def pairs(
         reference = reference_of(arm, arms)
         if reference is not None:
             wanted += [(arm.name, a, reference.name, b) for a in STAGES for b in STAGES]
-    for metric in METRICS:
+    for metric in CONTESTED:
         best = best_of(summary, metric)
         wanted += [(arm, stage, best["arm"], best["stage"]) for arm, stage in there]
     baseline, contender = contest

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calmix.experiments.bootstrap import METRICS
 from calmix.experiments.results import STAGES, Results
 from calmix.run import replacing
 
+# Not the overconfidence error: a model that doubts everything has none.
+CONTESTED = ("accuracy", "nll", "brier", "ece")
 HIGHER_IS_BETTER = {"accuracy"}
 
 
@@ -61,7 +62,7 @@ def mark_best(records: Sequence[dict[str, Any]], differences: Sequence[dict[str,
         (d["split"], d["metric"], d["arm"], d["stage"], d["reference"], d["reference_stage"]): d
         for d in differences
     }
-    for metric in METRICS:
+    for metric in CONTESTED:
         best = best_of(records, metric)
         equal = []
         for record in records:
@@ -80,8 +81,8 @@ def write_summary(summary: Sequence[dict[str, Any]], metrics: Sequence[str], pat
     titles = [*names, *(f"{metric}_{kind}" for metric in metrics for kind in ("mean", "std"))]
     with replacing(path) as fresh, fresh.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*titles, *(f"{metric}_best" for metric in METRICS)])
+        writer.writerow([*titles, *(f"{metric}_best" for metric in CONTESTED)])
         for record in summary:
             values = ["" if record[title] is None else record[title] for title in titles]
-            writer.writerow([*values, *(metric in record["best"] for metric in METRICS)])
+            writer.writerow([*values, *(metric in record["best"] for metric in CONTESTED)])
     return path

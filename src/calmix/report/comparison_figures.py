@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calmix.report.comparison_tables import COMPARED_METRICS, STAGES, TITLES, differences_of, is_clear
+from calmix.report.comparison_tables import STAGES, TITLES, compared_metrics, differences_of, is_clear
 from calmix.report.page import BLUE, GREY, RED, literal, new_figure
 from calmix.report.tables import METRICS, Metric
 
@@ -25,7 +25,7 @@ def difference_figure(data: Mapping[str, Any], split: str, reference_stage: str)
     """
     from plotly.graph_objects import Scatter
 
-    metrics = [metric for metric in METRICS if metric.key in COMPARED_METRICS]
+    metrics = compared_metrics(data)
     arms = [
         arm
         for arm in data["arms"]

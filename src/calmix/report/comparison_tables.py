@@ -15,7 +15,7 @@ from calmix.run import replacing
 
 STAGES = {"uncalibrated": "as trained", "calibrated": "+ temperature"}
 # Those with paired differences.
-COMPARED_METRICS = ("accuracy", "nll", "brier", "ece")
+COMPARED_METRICS = ("accuracy", "nll", "brier", "ece", "oe")
 # What fits in a terminal of 80 columns.
 HEADLINE_METRICS = ("accuracy", "nll", "ece")
 # Named without their intervals: here the spread over seeds stands beside the mean.
@@ -84,9 +84,15 @@ def _mean_cell(metric: Metric, record: Mapping[str, Any]) -> str:
 
 def difference_tables(data: Mapping[str, Any], reference_stage: str) -> dict[str, Table]:
     """By split: every arm minus its `plain`, as trained or with its temperature."""
-    shown = [metric for metric in METRICS if metric.key in COMPARED_METRICS]
+    shown = compared_metrics(data)
     tables = {split: _difference_table(data, split, reference_stage, shown) for split in splits_of(data)}
     return {split: table for split, table in tables.items() if table.rows}
+
+
+def compared_metrics(data: Mapping[str, Any]) -> list[Metric]:
+    """Those with differences; a comparison that was stored by an older calmix may have fewer."""
+    there = {difference["metric"] for difference in data["differences"]}
+    return [metric for metric in METRICS if metric.key in COMPARED_METRICS and metric.key in there]
 
 
 def _difference_table(
