@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from calmix.training.specification import parse_value
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def config_tables(context: typer.Context) -> dict[str, dict[str, Any]]:
 
 
 def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, Any]:
-    """`name=value` pairs, the value read as YAML.
+    """`name=value` pairs.
 
-    >>> parse_assignments(["alpha=0.4", "layers=[0, 3]"], "--method-option")
+    >>> parse_assignments(["alpha=4e-1", "layers=[0, 3]"], "--method-option")
     {'alpha': 0.4, 'layers': [0, 3]}
     """
     parsed = {}
@@ -71,10 +72,7 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, A
         name, equals, value = assignment.partition("=")
         if not equals or not name:
             raise UserError(f"{option} {assignment!r}", remedy=f"write {option} NAME=VALUE")
-        try:
-            parsed[name.strip().replace("-", "_")] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise UserError(f"{option} {assignment!r} has no readable value") from error
+        parsed[name.strip().replace("-", "_")] = parse_value(value, f"{option} {assignment!r}")
     return parsed
 
 

@@ -205,7 +205,7 @@ def parse_vary(texts: Iterable[str]) -> dict[str, list[Any]]:
             raise UserError(f"--vary {text!r}", remedy="write --vary NAME=VALUE,VALUE")
         if name in varied:
             raise UserError(f"--vary names {name!r} twice", remedy="give all its values at once")
-        varied[name] = [parse_value(value) for value in split_list(values)]
+        varied[name] = [parse_value(value, f"--vary {text}") for value in split_list(values)]
     return varied
 
 

@@ -21,15 +21,15 @@ def parse_specification(text: str, option: str) -> tuple[str, dict[str, Any]]:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
             raise UserError(f"{option} {text!r}", remedy="write NAME:OPTION=VALUE")
-        options[key.strip().replace("-", "_")] = parse_value(value)
+        options[key.strip().replace("-", "_")] = parse_value(value, f"{option} {text!r}")
     return name.strip(), options
 
 
-def parse_value(text: str) -> Any:
-    """A number, true, false, a list, or a word. YAML alone would take 1e-3 for a word.
+def parse_value(text: str, where: str) -> Any:
+    """A number, true, false, a list, or a word; `where` is for the message. YAML alone takes 1e-3 for a word.
 
-    >>> parse_value("1e-3"), parse_value("2"), parse_value("true"), parse_value("[0, 3]"), parse_value("soft")
-    (0.001, 2, True, [0, 3], 'soft')
+    >>> [parse_value(text, "--vary") for text in ("1e-3", "2", "true", "[0, 3]", "soft")]
+    [0.001, 2, True, [0, 3], 'soft']
     """
     for kind in (int, float):
         try:
@@ -38,5 +38,5 @@ def parse_value(text: str) -> Any:
             continue
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
+    except yaml.YAMLError as error:
+        raise UserError(f"{where} has no readable value") from error
