@@ -1,6 +1,6 @@
-"""Draws `docs/reliability.png` from a finished demo: how confidence and accuracy meet, in and out of domain.
+"""Draws `docs/reliability.png`: how confidence and accuracy meet, in and out of domain.
 
-python docs/picture.py demo-run/RUN
+python docs/picture.py COMPARISON      # that of results/guided_goemotions; its first seed is drawn
 """
 
 from __future__ import annotations
@@ -11,45 +11,57 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from calmix.calibration.binning import reliability_bins
+from calmix.calibration.evaluation import evaluate
 from calmix.calibration.run_predictions import predictions_of_run
+from calmix.experiments.comparison import Plan
+from calmix.experiments.store import RunStore
 from calmix.run import Run
 
-TITLES = {"test": "in domain: Rotten Tomatoes", "imdb": "out of domain: IMDb"}
-COLOURS = {"as trained": "#b0b7c3", "after temperature": "#1f6feb"}
+TITLES = {"test": "in domain: GoEmotions", "meld": "out of domain: MELD"}
+# Arm, with temperature or not, colour.
+CURVES = {
+    "plain, as trained": ("plain", False, "#b0b7c3"),
+    "plain + temperature": ("plain", True, "#1f6feb"),
+    "input-mixup, as trained": ("input-mixup", False, "#d1495b"),
+}
 
 
-def main(run: Run) -> None:
-    metrics = run.metrics()
+def main(directory: Path) -> None:
+    runs = first_runs(directory)
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.9), sharey=True)
     for axis, (split, title) in zip(axes, TITLES.items(), strict=True):
-        axis.plot([0.5, 1], [0.5, 1], color="#666", linestyle=":", linewidth=1)
-        for stage, calibrated in (("as trained", False), ("after temperature", True)):
-            predictions = predictions_of_run(run, split, calibrated=calibrated)
-            bins = reliability_bins(predictions.confidence(), predictions.correct(), bins=15)
-            filled = bins.count > 0
-            low = bins.accuracy[filled] - bins.accuracy_low[filled]
-            high = bins.accuracy_high[filled] - bins.accuracy[filled]
-            key = "calibrated" if calibrated else "uncalibrated"
-            ece = metrics["splits"][split][key]["ece"]
+        axis.plot([0, 1], [0, 1], color="#666", linestyle=":", linewidth=1)
+        for name, (arm, calibrated, colour) in CURVES.items():
+            predictions = predictions_of_run(runs[arm], split, calibrated=calibrated)
+            bins = reliability_bins(predictions.confidence(), predictions.correct(), bins=10)
+            shown = bins.count >= 20  # an interval over fewer rows is as high as the picture
+            low = bins.accuracy[shown] - bins.accuracy_low[shown]
+            high = bins.accuracy_high[shown] - bins.accuracy[shown]
             axis.errorbar(
-                bins.mean_confidence[filled],
-                bins.accuracy[filled],
+                bins.mean_confidence[shown],
+                bins.accuracy[shown],
                 yerr=[low, high],
                 marker="o",
                 markersize=4,
                 linewidth=1.4,
                 elinewidth=0.8,
                 capsize=2,
-                color=COLOURS[stage],
-                label=f"{stage}: ECE {100 * ece:.1f} %",
+                color=colour,
+                label=f"{name}: ECE {100 * evaluate(predictions, intervals=False)['ece']:.1f} %",
             )
-        axis.set(title=title, xlabel="confidence", xlim=(0.48, 1.02), ylim=(0.3, 1.02))
-        axis.legend(loc="lower right", frameon=False, fontsize=9)
+        axis.set(title=title, xlabel="confidence", xlim=(0.18, 1.02), ylim=(0.0, 1.02))
+        axis.legend(loc="lower right" if split == "test" else "upper left", frameon=False, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("accuracy")
     figure.tight_layout()
     figure.savefig(Path(__file__).parent / "reliability.png", dpi=160)
 
 
+def first_runs(directory: Path) -> dict[str, Run]:
+    plan, store = Plan.read(directory), RunStore(directory / "runs")
+    seed = min(cell.seed for cell in plan.cells)
+    return {cell.arm.name: store.run(cell.fingerprint) for cell in plan.cells if cell.seed == seed}
+
+
 if __name__ == "__main__":
-    main(Run.open(sys.argv[1]))
+    main(Path(sys.argv[1]))
