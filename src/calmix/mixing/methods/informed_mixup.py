@@ -32,7 +32,7 @@ from calmix.user_error import UserError
 class InformedMixup(PairedGroups):
     name: ClassVar[str] = "informed-mixup"
     summary: ClassVar[str] = "trains on all rows and on mixes of easy with ambiguous ones"
-    citation: ClassVar[str] = "Hosseini & Caragea 2022"
+    citation: ClassVar[str] = "Hosseini & Caragea, EMNLP 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
     seam: ClassVar[str] = "head"
     needs: ClassVar[str] = "data map of a plain run"

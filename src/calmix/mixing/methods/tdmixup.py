@@ -34,7 +34,7 @@ from calmix.user_error import UserError
 class TDMixup(PairedGroups):
     name: ClassVar[str] = "tdmixup"
     summary: ClassVar[str] = "mixes easy rows, filtered by AUM, with ambiguous ones"
-    citation: ClassVar[str] = "Park & Caragea 2022"
+    citation: ClassVar[str] = "Park & Caragea, NAACL 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
     seam: ClassVar[str] = "head"
     needs: ClassVar[str] = "data map of a plain run; a threshold pass"
