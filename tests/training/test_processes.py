@@ -148,15 +148,23 @@ def test_a_student_of_two_processes_is_that_of_one_bit_for_bit(trained, who):
     assert_same_bits(together, alone)
 
 
-def test_calmix_train_under_torchrun_ends_like_one_process(calmix, reviews, encoders, tmp_path):
+@pytest.mark.parametrize(
+    "verb", [["train", "--method", "regmixup"], ["distill", "--teacher", "plain"]], ids=["train", "distill"]
+)
+def test_a_command_under_torchrun_ends_like_one_process(
+    calmix, reviews, encoders, tmp_path, monkeypatch, verb
+):
     two, one, settings = tmp_path / "two", tmp_path / "one", tmp_path / "settings.yaml"
     settings.write_text("trainer:\n  gradient_accumulation_steps: 2\n")
     arguments = [
-        "train", "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
-        "--test", reviews / "test.csv", "--model", encoders("bert", dropout=0.0), "--method", "regmixup",
+        *verb, "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
+        "--test", reviews / "test.csv", "--model", encoders("bert", dropout=0.0),
         "--epochs", 2, "--batch-size", 8, "--learning-rate", "1e-3", "--threads", 1, "--json",
     ]  # fmt: skip
+    # A cache each: the teacher, too, is trained by two processes and by one.
+    monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "cache-two"))
     done = run([*TORCHRUN, "-m", "calmix"], [*arguments, "--output", two])
+    monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "cache-one"))
     code, out, err = calmix(*arguments, "--output", one, "--config", settings)
     assert code == 0, err
     # One object, printed by one process.
