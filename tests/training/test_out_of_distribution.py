@@ -61,6 +61,14 @@ def test_scores_are_those_of_the_stored_logits_before_and_after_the_temperature(
     assert np.allclose(found["mc_entropy", "uncalibrated"], (mean * np.log(mean)).sum(axis=1), atol=1e-6)
 
 
+def test_the_confidence_shown_for_mc_dropout_is_the_one_it_is_scored_by(run, folder):
+    scored = Detector(run, passes=4).score("in", read_rows(folder / "test.npz", "test", labelled=False))
+    temperature = 2.5  # far from 1, so that the stages differ
+    confidence = scored.confidences(temperature)["mc_dropout"]
+    score = scored.scores(temperature)["mc_msp", "uncalibrated"]
+    assert np.allclose(np.log(confidence / (1 - confidence)), score, atol=1e-6)
+
+
 def test_the_command(calmix, run, folder):
     code, out, err = calmix(
         "ood", run.path, "--in", folder / "test.npz", "--out", f"others={folder / 'other.npz'}", "--noise",

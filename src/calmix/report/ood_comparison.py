@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WAYS = (
     ("as trained", "msp", "uncalibrated"),
     ("+ temperature", "msp", "calibrated"),
-    ("MC dropout", "mc_msp", "uncalibrated"),
+    ("MC dropout, as trained", "mc_msp", "uncalibrated"),
 )
 COLOURS = (RED, BLUE, GREEN)
 Record = Mapping[str, Any]
