@@ -1,6 +1,7 @@
 """Out-of-distribution detection of a run: scores, noise, report and command."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,6 +256,17 @@ def test_a_comparison_shows_its_methods_side_by_side(calmix, folder, run, tmp_pa
     code, out, err = calmix("ood", tmp_path / "comparison", *question)
     assert code == 0, err
     assert "mean ± standard deviation over 2 seeds" in " ".join(out.split())
+    dropped = Path(result["runs"][3]["run"]) / "model"
+    dropped.rename(dropped.with_name("gone"))
+    code, out, err = calmix("ood", tmp_path / "comparison", *question)
+    assert code == 0, err
+    page = (tmp_path / "comparison" / "ood.html").read_text()
+    for said in (
+        "1 of 4 runs has no saved model and is left out: input-mixup (seed 1)",
+        "input-mixup: the number is of one model and has no spread over seeds",
+    ):
+        assert f"note: {said}" in " ".join(out.split())
+        assert said in page
     for kept in (tmp_path / "comparison" / "runs").glob("*/model"):
         kept.rename(kept.with_name("gone"))
     code, _, err = calmix("ood", tmp_path / "comparison", *question)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, print_json
-from calmix.run import Run
+from calmix.run import Run, is_comparison
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def ood(
     if mc_dropout < 0:
         raise UserError(f"--mc-dropout is {mc_dropout}", remedy="give a whole number of at least 0")
 
-    from calmix.experiments.detection import detect_all, is_comparison, kept_runs
+    from calmix.experiments.detection import detect_all, kept_runs
 
-    members = kept_runs(run) if is_comparison(run) else None
-    opened = members[0][1] if members else _open(run)
+    kept = kept_runs(run) if is_comparison(run) else None
+    opened = kept.runs[0][1] if kept else _open(run)
 
     from calmix.data.columns import ColumnNames
     from calmix.data.splits import name_outside
@@ -83,8 +83,8 @@ def ood(
         "device": device,
     }
     page = output or run / REPORT
-    if members:
-        result = detect_all(run, members, inside, outside, **settings)
+    if kept:
+        result = detect_all(run, kept, inside, outside, **settings)
         table = ood_comparison.headline_table(result)
         ood_comparison.write_ood_comparison(result, page)
     else:
