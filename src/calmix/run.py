@@ -28,6 +28,8 @@ import yaml
 
 from calmix.user_error import UserError
 
+CELLS_FILE = "cells.json"  # marks the directory of a comparison
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -77,6 +79,10 @@ def write_yaml(path: Path, content: Any) -> None:
         fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
+def is_comparison(directory: Path) -> bool:
+    return (directory / CELLS_FILE).is_file()
+
+
 @dataclass(frozen=True)
 class Run:
     """A run directory; holds no state of its own."""
@@ -90,6 +96,9 @@ class Run:
         if not run.path.is_dir():
             raise UserError("no such run directory", file=run.path, remedy="make one with 'calmix train'")
         if not run.is_finished:
+            if is_comparison(run.path):
+                remedy = f"name one of its runs, in {run.path / 'runs'}"
+                raise UserError("this is a comparison, not a run", file=run.path, remedy=remedy)
             if run.config_file.exists():
                 remedy = f"continue it with 'calmix train --resume --output {run.path}'"
                 raise UserError("the run is not finished", file=run.path, remedy=remedy)

@@ -38,6 +38,16 @@ def teacher(reviews, encoders, tmp_path_factory):
     return run
 
 
+def test_a_comparison_does_not_teach_but_its_runs_do(calmix, reviews, encoders, tmp_path):
+    comparison = tmp_path / "comparison"
+    comparison.mkdir()
+    (comparison / "config.yaml").write_text(yaml.safe_dump({"model": str(encoders("bert"))}))
+    (comparison / "cells.json").write_text("{}")
+    code, _, err = calmix("distill", *settings(reviews, tmp_path / "student"), "--teacher", comparison)
+    assert code == 2
+    assert f"this is a comparison, not a run; name one of its runs, in {comparison / 'runs'}" in err
+
+
 @pytest.fixture
 def student(calmix, reviews, teacher, tmp_path):
     """A student of fewer layers, and the arguments that made it."""

@@ -71,7 +71,7 @@ def test_cached_features_give_the_very_passes_of_the_whole_network(kind, encoder
     assert not np.allclose(found.logits[0], found.logits[1])
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
 def test_dropout_in_the_encoder_is_drawn_in_every_pass(kind, encoders):
     model, encoded, collator = case(kind, encoders)
     found = dropout_passes(model, encoded, collator, passes=4, batch_size=5)
@@ -128,7 +128,7 @@ def test_the_same_seed_draws_the_same_and_leaves_the_global_generator_alone(enco
     assert not np.allclose(first, other)
 
 
-@pytest.mark.parametrize("kind", ["image", "bert"])
+@pytest.mark.parametrize("kind", ["image", "bert", "gpt2"])
 def test_a_network_without_dropout_is_refused(kind, encoders):
     model, encoded, collator = case(kind, encoders, dropout=0.0)
     with pytest.raises(NoDropout, match="has no dropout: all passes would be the same"):

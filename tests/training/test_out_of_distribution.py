@@ -1,10 +1,13 @@
 """Out-of-distribution detection of a run: scores, noise, report and command."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from scipy.special import softmax
 
 from calmix.calibration import ood
@@ -61,6 +64,14 @@ def test_scores_are_those_of_the_stored_logits_before_and_after_the_temperature(
     assert np.allclose(found["mc_entropy", "uncalibrated"], (mean * np.log(mean)).sum(axis=1), atol=1e-6)
 
 
+def test_the_confidence_shown_for_mc_dropout_is_the_one_it_is_scored_by(run, folder):
+    scored = Detector(run, passes=4).score("in", read_rows(folder / "test.npz", "test", labelled=False))
+    temperature = 2.5  # far from 1, so that the stages differ
+    confidence = scored.confidences(temperature)["mc_dropout"]
+    score = scored.scores(temperature)["mc_msp", "uncalibrated"]
+    assert np.allclose(np.log(confidence / (1 - confidence)), score, atol=1e-6)
+
+
 def test_the_command(calmix, run, folder):
     code, out, err = calmix(
         "ood", run.path, "--in", folder / "test.npz", "--out", f"others={folder / 'other.npz'}", "--noise",
@@ -110,6 +121,13 @@ def test_without_in_the_run_s_own_test_is_the_familiar_set(calmix, run, folder):
         (["--out", "test=x.npz"], "two sets are named 'test'"),
         (["--out", "in=gone.npz"], "gone.npz: no such file"),
         (["--noise", "gaussian", "--mc-dropout", "-1"], "--mc-dropout is -1"),
+        (["--noise", "gaussian", "--seed", "-1"], "--seed is -1; give a whole number of at least 0"),
+        (
+            ["--noise", "gaussian", "--batch-size", "0"],
+            "--batch-size is 0; give a whole number of at least 1",
+        ),
+        (["--noise", "gaussian", "--output", "."], "the output is a directory; name a file"),
+        (["--noise", "gaussian", "--output", f"{__file__}/ood.html"], "a file is in the way"),
     ],
 )
 def test_bad_input_is_one_line(calmix, run, more, said):
@@ -117,6 +135,53 @@ def test_bad_input_is_one_line(calmix, run, more, said):
     assert code == 2
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_test_with_a_name_is_not_taken_for_familiar(calmix, run, folder, tmp_path):
+    code, _, err = calmix(
+        "train", "--train", folder / "train.npz", "--test", f"books={folder / 'test.npz'}", "--model",
+        "resnet-small", "--epochs", 1, "--batch-size", 60, "--output", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, err
+    code, _, err = calmix("ood", tmp_path / "run", "--out", folder / "other.npz", "--mc-dropout", 0)
+    assert code == 2
+    assert "this run was tested only on books, which may be other data; give --in FILE" in err
+    given = ["--in", folder / "test.npz", "--out", folder / "other.npz", "--mc-dropout", 0]
+    code, _, err = calmix("ood", tmp_path / "run", *given)
+    assert code == 0, err
+
+
+def test_rows_that_have_changed_can_be_given_with_in(calmix, run, folder, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    config = {**run.config(), "test": [str(folder / "train.npz")]}
+    (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(config))
+    code, _, err = calmix("ood", tmp_path / "run", "--out", folder / "other.npz")
+    assert code == 2
+    assert "the rows of 'test' have changed since the run; give the rows with --in FILE" in err
+
+
+def test_the_familiar_rows_can_stand_in_a_configuration_file(calmix, run, folder, tmp_path):
+    options = {"in": str(folder / "test.npz"), "out": str(folder / "other.npz"), "mc-dropout": 0}
+    (tmp_path / "ood.yaml").write_text(yaml.safe_dump(options))
+    code, out, err = calmix("ood", run.path, "--config", tmp_path / "ood.yaml", "--json")
+    assert code == 0, err
+    assert [one["name"] for one in json.loads(out)["sets"]] == ["in", "other"]
+
+
+@pytest.mark.parametrize(("more", "said"), [([], "largest logit"), (["--json"], '"auroc"')])
+def test_the_result_is_printed_before_the_page_is_written(run, folder, more, said, monkeypatch, capsys):
+    from calmix.cli.app import main
+
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("calmix.report.ood_report.write_page", fail)
+    arguments = ["ood", run.path, "--out", folder / "other.npz", "--mc-dropout", 0, *more]
+    with pytest.raises(OSError, match="No space"):
+        main([str(argument) for argument in arguments])
+    out = capsys.readouterr().out
+    assert said in out
+    assert "report: " not in out
 
 
 def test_pixel_noise_has_the_mean_and_variance_of_training():
@@ -247,6 +312,17 @@ def test_a_comparison_shows_its_methods_side_by_side(calmix, folder, run, tmp_pa
     code, out, err = calmix("ood", tmp_path / "comparison", *question)
     assert code == 0, err
     assert "mean ± standard deviation over 2 seeds" in " ".join(out.split())
+    dropped = Path(result["runs"][3]["run"]) / "model"
+    dropped.rename(dropped.with_name("gone"))
+    code, out, err = calmix("ood", tmp_path / "comparison", *question)
+    assert code == 0, err
+    page = (tmp_path / "comparison" / "ood.html").read_text()
+    for said in (
+        "1 of 4 runs has no saved model and is left out: input-mixup (seed 1)",
+        "input-mixup: the number is of one model and has no spread over seeds",
+    ):
+        assert f"note: {said}" in " ".join(out.split())
+        assert said in page
     for kept in (tmp_path / "comparison" / "runs").glob("*/model"):
         kept.rename(kept.with_name("gone"))
     code, _, err = calmix("ood", tmp_path / "comparison", *question)

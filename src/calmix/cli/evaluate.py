@@ -141,7 +141,8 @@ def _dropout_sources(files: list[Path], passes: int, settings: dict[str, Any], *
         metrics = run.metrics()
         temperature = float(metrics["temperature"])
         length = settings["max_length"] or run.config()["max_length"]
-        for split, rows in rows_of_run(run).items():
+        remedy = "give the rows with --model RUN --data FILE"
+        for split, rows in rows_of_run(run, remedy=remedy).items():
             found = dropout_with_checkpoint(
                 run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}
             )

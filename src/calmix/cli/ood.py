@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, print_json
-from calmix.run import Run
+from calmix.run import Run, is_comparison
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def ood(
         Path, typer.Argument(help="A finished run, or a comparison: its methods side by side, over seeds.")
     ],
     in_source: Annotated[
-        str | None, typer.Option("--in", help="Data like the training data. Default: the run's first test.")
+        str | None,
+        typer.Option("--in", help="Data like the training data. Default: the run's test without a name."),
     ] = None,
     out: Annotated[
         list[str] | None,
@@ -51,17 +52,17 @@ def ood(
 
     Every kept run of a comparison, by method: calmix ood comparison --out letters=notmnist.npz
     """
-    if mc_dropout < 0:
-        raise UserError(f"--mc-dropout is {mc_dropout}", remedy="give a whole number of at least 0")
-
-    from calmix.experiments.detection import detect_all, is_comparison, kept_runs
-
-    members = kept_runs(run) if is_comparison(run) else None
-    opened = members[0][1] if members else _open(run)
+    _check_numbers(mc_dropout=mc_dropout, seed=seed, batch_size=batch_size)
 
     from calmix.data.columns import ColumnNames
     from calmix.data.splits import name_outside
+    from calmix.data.writing import check_place
+    from calmix.experiments.detection import detect_all, kept_runs
 
+    kept = kept_runs(run) if is_comparison(run) else None
+    opened = kept.runs[0][1] if kept else _open(run)
+    page = output or run / REPORT
+    check_place(page)
     trained = opened.config()
     given = {"text": text_column, "pair": pair_column, "choices": choices_column, "image": image_column}
     columns = ColumnNames.from_options(
@@ -82,19 +83,29 @@ def ood(
         "batch_size": batch_size,
         "device": device,
     }
-    page = output or run / REPORT
-    if members:
-        result = detect_all(run, members, inside, outside, **settings)
+    if kept:
+        result = detect_all(run, kept, inside, outside, **settings)
         table = ood_comparison.headline_table(result)
-        ood_comparison.write_ood_comparison(result, page)
+        write_report = ood_comparison.write_ood_comparison
     else:
         result = detect(opened, inside, outside, **settings)
         table = ood_report.headline_table(result)
-        ood_report.write_ood_report(result, page)
+        write_report = ood_report.write_ood_report
+    # Shown before the page is written: a full disk must not cost what was found.
     if as_json:
         print_json({**result, "report": str(page)})
     else:
-        _print(table, result["notes"], page)
+        _print(table, result["notes"])
+    write_report(result, page)
+    if not as_json:
+        print(f"report: {page}")
+
+
+def _check_numbers(*, mc_dropout: int, seed: int, batch_size: int) -> None:
+    given = {"--mc-dropout": (mc_dropout, 0), "--seed": (seed, 0), "--batch-size": (batch_size, 1)}
+    for option, (value, least) in given.items():
+        if value < least:
+            raise UserError(f"{option} is {value}", remedy=f"give a whole number of at least {least}")
 
 
 def _open(run: Path) -> Run:
@@ -107,17 +118,18 @@ def _open(run: Path) -> Run:
 
 
 def _inside(run: Run, source: str | None, columns: ColumnNames) -> tuple[str, Rows]:
-    """The familiar rows and their name."""
+    """The familiar rows and their name. A test with a name of its own may be out of domain."""
     if source is not None:
         return "in", _read(run, source, "in", columns)
 
+    from calmix.experiments.recommendation import IN_DOMAIN
     from calmix.training.run_rows import rows_of_run
 
-    rows = rows_of_run(run)
-    tests = [split for split in rows if split != "validation"]
-    if not tests:
-        raise UserError("this run was not tested on anything", file=run.path, remedy="give --in FILE")
-    return tests[0], rows[tests[0]]
+    tests = [split for split in run.splits() if split != "validation"]
+    if IN_DOMAIN not in tests:
+        named = f"only on {', '.join(tests)}, which may be other data" if tests else "not on anything"
+        raise UserError(f"this run was tested {named}", file=run.path, remedy="give --in FILE")
+    return IN_DOMAIN, rows_of_run(run, remedy="give the rows with --in FILE")[IN_DOMAIN]
 
 
 def _read(run: Run, source: str, name: str, columns: ColumnNames) -> Rows:
@@ -129,11 +141,10 @@ def _read(run: Run, source: str, name: str, columns: ColumnNames) -> Rows:
     return read_rows(source, "test", columns, names, labelled=False, task=metrics["task"], name=name)
 
 
-def _print(table: Table, notes: list[str], page: Path) -> None:
+def _print(table: Table, notes: list[str]) -> None:
     from rich.console import Console
 
     console = Console()
     console.print(table.to_rich())
     for note in notes:
         console.print(f"note: {note}", highlight=False, markup=False)
-    console.print(f"report: {page}", soft_wrap=True, highlight=False, markup=False)

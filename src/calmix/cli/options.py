@@ -34,9 +34,9 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
     if not isinstance(content, dict):
         raise UserError("a configuration file holds 'option: value' lines", file=file)
     values = {str(key).replace("-", "_"): value for key, value in content.items() if value is not None}
-    known = {str(parameter.name) for parameter in context.command.params} - {"config", "as_json"}
+    known = parameters_by_key(context)
     for key in values:
-        if key not in known | set(TABLES):
+        if key not in known and key not in TABLES:
             near = difflib.get_close_matches(key, [*known, *TABLES], n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
             raise UserError(f"unknown key {key!r}", file=file, remedy=remedy)
@@ -47,13 +47,24 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
     several = {
         str(parameter.name) for parameter in context.command.params if getattr(parameter, "multiple", False)
     }
+    values = {known[key]: value for key, value in values.items()}
     values = {
-        key: [value] if key in several and not isinstance(value, list) else value
-        for key, value in values.items()
+        name: [value] if name in several and not isinstance(value, list) else value
+        for name, value in values.items()
     }
     context.meta[EXTRAS] = tables
     context.default_map = {**(context.default_map or {}), **values}
     return file
+
+
+def parameters_by_key(context: typer.Context) -> dict[str, str]:
+    """The parameter of every key. A key is spelled as its option is; a parameter cannot always be (`in`)."""
+    return {
+        option.lstrip("-").replace("-", "_"): str(parameter.name)
+        for parameter in context.command.params
+        if parameter.name not in ("config", "as_json")
+        for option in parameter.opts
+    }
 
 
 def config_tables(context: typer.Context) -> dict[str, dict[str, Any]]:

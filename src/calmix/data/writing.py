@@ -18,8 +18,16 @@ def check_writable(path: Path) -> None:
     """Before the work is done: a file name of a known format, in a place that can be written."""
     if data_extension(path) not in TABLE_EXTENSIONS:
         raise UserError("unknown extension", file=path, remedy=f"use one of {', '.join(TABLE_EXTENSIONS)}")
+    check_place(path)
+
+
+def check_place(path: Path) -> None:
+    """Before the work is done: nothing is in the way of a file of this name."""
     if path.is_dir():
         raise UserError("the output is a directory", file=path, remedy="name a file")
+    for place in path.parents:
+        if place.exists() and not place.is_dir():
+            raise UserError("the output cannot be made: a file is in the way", file=place)
 
 
 def write_table(path: Path, table: pa.Table) -> None:

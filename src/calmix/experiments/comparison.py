@@ -27,11 +27,11 @@ from calmix.experiments.recommendation import best_run, recommend
 from calmix.experiments.results import Results, collect
 from calmix.experiments.store import RunStore
 from calmix.experiments.summary import summarise, write_summary
-from calmix.run import write_json, write_yaml
+from calmix.run import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
-CELLS_FILE, CONFIG_FILE, SUMMARY_FILE = "cells.json", "config.yaml", "summary.csv"
+CONFIG_FILE, SUMMARY_FILE = "config.yaml", "summary.csv"
 KEEP_MODELS = ("best", "all", "none")
 
 
@@ -139,7 +139,7 @@ def compare(config: CompareConfig) -> Results:
 
 def load(directory: Path) -> Results:
     """The results of a comparison that was made before: from its runs if they are there, else as stored."""
-    if not (directory / CELLS_FILE).is_file() or not (directory / "runs").is_dir():
+    if not is_comparison(directory) or not (directory / "runs").is_dir():
         return Results.read(directory)
     results = gather(directory)
     if not results.runs:
@@ -255,7 +255,7 @@ def with_threads(config: CompareConfig) -> CompareConfig:
     """Fix the threads of a run, on which its last bits depend: as asked for, else as in the runs that this
     directory holds already, else the cores divided among the workers."""
     threads = config.base.threads
-    if threads is None and (config.directory / CELLS_FILE).is_file():
+    if threads is None and is_comparison(config.directory):
         threads = Plan.read(config.directory).config.get("threads")
     threads = threads or threads_per_worker(config.workers or 1)
     return dataclasses.replace(config, base=dataclasses.replace(config.base, threads=threads))
@@ -265,7 +265,7 @@ def check_directory(directory: Path) -> None:
     """Refuse to write among files that are not of a comparison."""
     if directory.exists() and not directory.is_dir():
         raise UserError("the output is a file", file=directory, remedy="name a directory")
-    if not directory.is_dir() or (directory / CELLS_FILE).is_file():
+    if not directory.is_dir() or is_comparison(directory):
         return
     # Hidden files are the lock, and what a comparison that was killed at its very start has left.
     if any(not file.name.startswith(".") for file in directory.iterdir()):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WAYS = (
     ("as trained", "msp", "uncalibrated"),
     ("+ temperature", "msp", "calibrated"),
-    ("MC dropout", "mc_msp", "uncalibrated"),
+    ("MC dropout, as trained", "mc_msp", "uncalibrated"),
 )
 COLOURS = (RED, BLUE, GREEN)
 Record = Mapping[str, Any]
@@ -51,7 +51,7 @@ def headline_table(result: Mapping[str, Any]) -> Table:
         for (out, arm), by_way in confidence_records(result).items()
     )
     return Table(
-        caption=f"AUROC % of telling {result['in']} from other data by confidence, {seeds_of(result)}",
+        caption=f"AUROC % of telling {result['in']} from other data by confidence, {spread_of(result)}",
         columns=(
             Column("Other data", numeric=False),
             Column("Method", numeric=False),
@@ -82,11 +82,16 @@ def percent(record: Record | None, metric: str) -> str:
     """
     >>> percent({"auroc_mean": 0.9123, "auroc_std": 0.0101}, "auroc"), percent(None, "auroc")
     ('91.2 ± 1.0', '–')
+    >>> percent({"auroc_mean": 0.9123, "auroc_std": None, "auroc_ci": [0.9, 0.9301]}, "auroc")
+    '91.2 [90.0, 93.0]'
     """
     if record is None:
         return "–"
-    mean, deviation = record[f"{metric}_mean"], record[f"{metric}_std"]
-    return f"{100 * mean:.1f}" + (f" ± {100 * deviation:.1f}" if deviation is not None else "")
+    mean, deviation = f"{100 * record[f'{metric}_mean']:.1f}", record[f"{metric}_std"]
+    if deviation is not None:
+        return f"{mean} ± {100 * deviation:.1f}"
+    interval = record.get(f"{metric}_ci")
+    return f"{mean} [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else mean
 
 
 def seeds_of(result: Mapping[str, Any]) -> str:
@@ -101,9 +106,26 @@ def seeds_of(result: Mapping[str, Any]) -> str:
     return f"mean ± standard deviation over {number} seeds"
 
 
+def has_single_seeds(result: Mapping[str, Any]) -> bool:
+    return any(record["seeds"] == 1 for record in result["summary"])
+
+
+def spread_of(result: Mapping[str, Any]) -> str:
+    """
+    >>> spread_of({"summary": [{"seeds": 1}]})
+    'of one seed, [95 % interval over rows]'
+    >>> spread_of({"summary": [{"seeds": 1}, {"seeds": 3}]})
+    'mean ± standard deviation over 1 to 3 seeds; of one seed, [95 % interval over rows]'
+    """
+    seeds, single = seeds_of(result), "of one seed"
+    if not has_single_seeds(result):
+        return seeds
+    return (seeds if seeds == single else f"{seeds}; {single}") + ", [95 % interval over rows]"
+
+
 def full_table(result: Mapping[str, Any]) -> Table:
     return Table(
-        caption=f"Every score and metric, {seeds_of(result)}",
+        caption=f"Every score and metric, {spread_of(result)}",
         columns=(
             *(Column(title, numeric=False) for title in ("Other data", "Method", "Score", "Stage")),
             *(Column(title, meaning) for title, meaning in METRIC_TITLES.values()),
@@ -148,7 +170,7 @@ def comparison_page(result: Mapping[str, Any]) -> Page:
         Chart(
             figure=auroc_figure(result, out),
             title=out,
-            caption=f"AUROC of telling {result['in']} from {out} by confidence, {seeds_of(result)}.",
+            caption=f"AUROC of telling {result['in']} from {out} by confidence, {spread_of(result)}.",
             description=best_line(result, out),
         )
         for out in outs
@@ -164,18 +186,24 @@ def comparison_page(result: Mapping[str, Any]) -> Page:
             )
         ),
         sections=(
-            Section("Detection", (Beside(charts), headline_table(result))),
-            Section("Confidence", (confidence_table(result),)),
             Section(
-                "All scores",
+                "Detection",
                 (
-                    Details("Every score, stage and metric", (full_table(result),)),
+                    Beside(charts),
+                    headline_table(result),
                     *(Prose(note, "note") for note in result["notes"]),
                 ),
             ),
-            Section("How to read this", tuple(Prose(text) for text in READING[:-1])),
+            Section("Confidence", (confidence_table(result),)),
+            Section("All scores", (Details("Every score, stage and metric", (full_table(result),)),)),
+            Section("How to read this", tuple(Prose(text) for text in reading(result))),
         ),
     )
+
+
+def reading(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """The last line is about intervals, which only single seeds have here."""
+    return READING if has_single_seeds(result) else READING[:-1]
 
 
 def best_line(result: Mapping[str, Any], out: str) -> str:
@@ -193,7 +221,7 @@ def best_line(result: Mapping[str, Any], out: str) -> str:
 
 
 def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
-    """A dot for every arm and way, with one standard deviation over seeds."""
+    """A dot for every arm and way, with one standard deviation over seeds, or one seed's interval."""
     from plotly.graph_objects import Scatter
 
     by_arm = {arm: ways for (name, arm), ways in confidence_records(result).items() if name == out}
@@ -209,7 +237,9 @@ def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
                 y=[place + 0.2 * (number - 1) for place, _ in records],
                 error_x={
                     "type": "data",
-                    "array": [100 * (record["auroc_std"] or 0.0) for _, record in records],
+                    "symmetric": False,
+                    "arrayminus": [reach(record)[0] for _, record in records],
+                    "array": [reach(record)[1] for _, record in records],
                     "thickness": 1.5,
                     "width": 3,
                 },
@@ -224,3 +254,12 @@ def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
         yaxis=axis_of_arms(arms),
     )
     return figure
+
+
+def reach(record: Record) -> tuple[float, float]:
+    """How far the bar of a dot goes to the left and to the right, in points of AUROC."""
+    if record["auroc_std"] is not None:
+        return 100 * record["auroc_std"], 100 * record["auroc_std"]
+    low, high = record["auroc_ci"]
+    # Percentiles of draws need not lie on both sides of the value.
+    return 100 * max(record["auroc_mean"] - low, 0.0), 100 * max(high - record["auroc_mean"], 0.0)

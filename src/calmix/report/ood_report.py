@@ -48,7 +48,7 @@ METRIC_TITLES = {
 STAGE_TITLES = {
     "uncalibrated": "As trained",
     "calibrated": "After temperature scaling",
-    "mc_dropout": "Mean of passes with dropout on",
+    "mc_dropout": "MC dropout, as trained",
 }
 COLOURS = (BLUE, RED, GREEN, YELLOW, PURPLE, CYAN, GREY)
 
@@ -152,7 +152,8 @@ READING = (
     "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
     "of the other set: 50 % is guessing, 100 % is perfect.",
     "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
-    "entropy; MC: of the mean over passes with dropout on.",
+    "entropy; MC: of the mean over passes with dropout on. MC dropout, as trained, has no temperature in its "
+    "passes.",
     "A temperature changes the order of rows by confidence only where there are more than two classes, and "
     "that of rows by their largest logit never.",
     "Intervals are percentiles of a bootstrap over the rows of both sets; not over runs.",

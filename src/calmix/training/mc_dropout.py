@@ -147,6 +147,7 @@ class DropoutHead:
         try:
             module, _ = seams.head_module(batch)
         except UserError:  # its last layer sees positions: nothing to cut
+            check_passes_differ(model, batch)
             return None
         head = cls(seams, module, last_linear(model))
         with torch.random.fork_rng():
@@ -154,10 +155,7 @@ class DropoutHead:
         if not torch.equal(first, again):
             return None
         if module is head.linear or getattr(module, "p", 0.0) == 0.0:
-            raise NoDropout(
-                f"{type(model).__name__} has no dropout: all passes would be the same",
-                remedy="train one with dropout; built-in networks take --model-option dropout=0.3",
-            )
+            raise _no_dropout(model)
         # Nothing may come after the last layer that is not known here.
         expected = model(**batch).logits
         given = head.linear(first).reshape(expected.shape)
@@ -184,6 +182,21 @@ class DropoutHead:
         self.dropout.eval()
         answers: Tensor = self.linear(dropped)
         return answers.reshape(len(features), -1).float().cpu().numpy()
+
+
+def check_passes_differ(model: nn.Module, batch: Batch) -> None:
+    """`NoDropout` if two passes over the batch give the same logits, as those of most decoders do."""
+    with torch.random.fork_rng():
+        first, again = (_logits(model, batch, (0, number, 0)) for number in range(2))
+    if np.array_equal(first, again):
+        raise _no_dropout(model)
+
+
+def _no_dropout(model: nn.Module) -> NoDropout:
+    return NoDropout(
+        f"{type(model).__name__} has no dropout: all passes would be the same",
+        remedy="train one with dropout; built-in networks take --model-option dropout=0.3",
+    )
 
 
 def _stochastic_features(head: DropoutHead, model: nn.Module, batch: Batch, number: int) -> Tensor:

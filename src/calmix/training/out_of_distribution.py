@@ -2,6 +2,8 @@
 
 Scores of every row (`calibration.ood`) from the saved model, with its temperature (`calibrated`) and without
 (`uncalibrated`); where the network has dropout, the same from the mean of several passes with dropout on.
+Confidence is shown at three stages: as trained, with the temperature, and under `mc_dropout` that of the mean
+of passes without the temperature, since MC dropout is an alternative to it.
 """
 
 from __future__ import annotations
@@ -60,13 +62,14 @@ class Scored:
         return found
 
     def confidences(self, temperature: float) -> dict[str, NDArray[np.float64]]:
-        """The largest probability of every row, by stage; of the mean of passes under `mc_dropout`."""
+        """The largest probability of every row, by stage; of the uncalibrated mean of passes under
+        `mc_dropout`, as in the score `mc_msp` at the stage `uncalibrated`."""
         found = {
             stage: softmax(self.logits.astype(np.float64) * scale, axis=1).max(axis=1)
             for stage, scale in zip(STAGES, (temperature, 1.0), strict=True)
         }
         if self.dropout is not None:
-            found["mc_dropout"] = self.dropout.probabilities().max(axis=1)
+            found["mc_dropout"] = self.dropout.probabilities(1 / temperature).max(axis=1)
         return found
 
 

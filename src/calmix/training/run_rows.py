@@ -12,8 +12,9 @@ from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
 
-def rows_of_run(run: Run) -> dict[str, Rows]:
-    """Validation and test rows by split; an error if the files no longer hold what was predicted."""
+def rows_of_run(run: Run, *, remedy: str) -> dict[str, Rows]:
+    """Validation and test rows by split; an error if the files no longer hold what was predicted. `remedy`
+    says how the caller takes rows otherwise."""
     config = TrainConfig.from_dict(run.config())
     splits = read_splits(
         config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
@@ -26,6 +27,6 @@ def rows_of_run(run: Run) -> dict[str, Rows]:
             raise UserError(
                 f"the rows of {name!r} have changed since the run",
                 file=rows.source,
-                remedy="give the rows with --model RUN --data FILE",
+                remedy=remedy,
             )
     return named

@@ -1,0 +1,67 @@
+"""The page of `calmix ood comparison`: spreads over seeds, intervals of single ones, what is missing."""
+
+import pytest
+
+from calmix.report.ood_comparison import auroc_figure, comparison_page, headline_table
+from calmix.report.ood_report import READING
+from calmix.report.page import render
+
+METRICS = ("auroc", "aupr_in", "aupr_out", "fpr95")
+NOTE = "2 of 5 runs have no saved model and are left out"
+
+
+def record(arm, score, stage, *, seeds):
+    found = {"out": "letters", "arm": arm, "score": score, "stage": stage, "seeds": seeds}
+    for metric in METRICS:
+        found |= {
+            f"{metric}_mean": 0.9,
+            f"{metric}_std": 0.02 if seeds > 1 else None,
+            f"{metric}_ci": [0.85, 0.93] if seeds == 1 else None,
+        }
+    return found
+
+
+@pytest.fixture
+def result():
+    """The first method with two seeds, the second with one."""
+    ways = (("msp", "uncalibrated"), ("msp", "calibrated"), ("mc_msp", "uncalibrated"))
+    seeds = {"plain": 2, "erl": 1}
+    return {
+        "comparison": "runs/compared",
+        "in": "test",
+        "sets": [{"name": "test", "rows": 60}, {"name": "letters", "rows": 50}],
+        "summary": [record(arm, *way, seeds=number) for arm, number in seeds.items() for way in ways],
+        "confidence": [
+            {"set": "letters", "arm": arm, "stage": "mc_dropout", "confidence_mean": 0.7,
+             "confidence_std": 0.01 if number > 1 else None}
+            for arm, number in seeds.items()
+        ],
+        "runs": [{}] * 3,
+        "notes": [NOTE],
+    }  # fmt: skip
+
+
+def test_one_seed_shows_its_interval_over_rows(result):
+    table = headline_table(result)
+    assert [row[:3] for row in table.rows] == [
+        ("letters", "plain", "90.0 ± 2.0"),
+        ("letters", "erl", "90.0 [85.0, 93.0]"),
+    ]
+    assert "1 to 2 seeds; of one seed, [95 % interval over rows]" in table.caption
+    bars = auroc_figure(result, "letters").data[0].error_x
+    assert list(bars.arrayminus) == pytest.approx([2.0, 5.0])
+    assert list(bars.array) == pytest.approx([2.0, 3.0])
+
+
+def test_the_page_says_what_is_missing_and_what_stage_it_shows(result):
+    page = render(comparison_page(result))
+    assert NOTE in page
+    assert page.count("MC dropout, as trained") >= 2, "for AUROC and for confidence"
+    assert READING[-1] in page
+
+
+def test_without_single_seeds_there_is_no_talk_of_intervals(result):
+    result["summary"] = [one for one in result["summary"] if one["seeds"] > 1]
+    page = render(comparison_page(result))
+    assert READING[-1] not in page
+    assert "interval over rows" not in page
