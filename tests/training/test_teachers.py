@@ -25,7 +25,7 @@ from calmix.training.teachers import open_teacher
 from calmix.training.teaching import Teaching
 from calmix.user_error import UserError
 from pictures import write_npz
-from tiny import sentences
+from tiny import build_config, build_tokenizer, sentences
 
 NAMES = ("negative", "positive")
 TEMPERATURE = 1.7
@@ -77,6 +77,20 @@ def test_what_is_kept_is_what_the_teacher_says_to_the_bit(checkpoint, tmp_path):
     assert np.array_equal(fresh, again)
     assert np.abs(fresh - by_hand(checkpoint, rows)).max() < 1e-5
     assert torch.equal(torch.random.get_rng_state(), state), "asking a teacher draws nothing"
+
+
+def test_a_teacher_reads_texts_as_long_as_those_it_was_trained_on(tmp_path):
+    from transformers import BertForSequenceClassification
+
+    config = build_config("bert")
+    config.max_position_embeddings = 1024
+    config.id2label = dict(enumerate(NAMES))
+    torch.manual_seed(0)
+    BertForSequenceClassification(config).save_pretrained(tmp_path)
+    build_tokenizer(tmp_path)
+    texts = [f"{'film ' * 600}{end}" for end in ("great", "poor")]
+    one, other = open_teacher(str(tmp_path)).answers(Rows.from_columns(["a", "b"], texts, label_names=NAMES))
+    assert not np.allclose(one, other, atol=1e-7), "they differ in their last word alone"
 
 
 def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
