@@ -14,6 +14,7 @@ from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
+from calmix.data.splits import read_splits
 from calmix.models.folding import fold_temperature, note_calibration
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.models.network import load_network
@@ -242,6 +243,12 @@ def test_classes_that_are_numbers_are_found_by_them_and_labels_are_not_read(tmp_
         assert np.exp(teacher.answers(rows)) == pytest.approx(np.array(expected), abs=1e-6)
 
 
+def test_no_temperature_can_be_taken_out_of_a_predictions_file(tmp_path):
+    file_teacher(tmp_path, row_id=["row-0"], logit_negative=[0.0], logit_positive=[1.0])
+    with pytest.raises(UserError, match=r"file\.parquet: .* which temperature is in its answers"):
+        open_teacher(str(tmp_path / "file.parquet"), keeps_temperature=False)
+
+
 def test_pairs_and_multiple_choice_are_taught(encoders, tmp_path):
     ids, texts, more = ["a", "b", "c"], ["good film", "bad", "a dull plot"], ["fine", "a bad film", "good"]
     pairs = Rows.from_columns(ids, texts, pairs=more, labels=[0, 1, 0], label_names=NAMES)
@@ -276,6 +283,16 @@ def test_images_are_taught(tmp_path):
     pixels = network.inputs.collator()([encoded[place] for place in range(12)])["pixel_values"]
     with torch.no_grad():
         assert given == pytest.approx(network.model(pixel_values=pixels).logits.numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize(("augment", "expected"), [(None, 0), ("none", 0), ("crop,flip", 1)])
+def test_a_student_that_sees_other_images_than_its_teacher_is_noted(tmp_path, augment, expected):
+    splits = read_splits(write_npz(tmp_path / "train.npz", 40, classes=3))
+    config = TrainConfig(train="x", output="y", teacher="plain", augment=augment)
+    findings = Teaching.checked(config, splits.train, []).findings(splits)
+    assert len(findings) == expected
+    for finding in findings:
+        assert str(finding).startswith("warning: train: --augment crop,flip changes what the student sees")
 
 
 def test_teachers_that_are_not_there_are_refused(tmp_path, checkpoint):
