@@ -98,7 +98,10 @@ def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
     rows, teacher = make_rows(), open_teacher(str(checkpoint))
     cached_answers(teacher, rows, tmp_path / "place")
     monkeypatch.setattr(type(teacher), "answers", None)
-    cached_answers(teacher, rows.with_labels(1 - rows.labels), tmp_path / "place")
+    turned = Rows.from_columns(
+        rows.row_ids.tolist(), rows.texts(), labels=1 - rows.labels, label_names=rows.label_names
+    )
+    cached_answers(teacher, turned, tmp_path / "place")
 
 
 def test_asking_leaves_the_state_of_a_trainer_under_way_alone(checkpoint, make_trainer):

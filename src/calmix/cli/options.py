@@ -57,7 +57,7 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
 
 
 def config_tables(context: typer.Context) -> dict[str, dict[str, Any]]:
-    """The tables of the configuration file: `trainer` and `method_options`."""
+    """Those of `TABLES` that the configuration file holds."""
     return dict(context.meta.get(EXTRAS, {}))
 
 
