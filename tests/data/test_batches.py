@@ -51,6 +51,21 @@ def test_processes_together_see_each_row_once_and_only_padding_twice(rows, proce
         assert marks == sorted(marks)
 
 
+@pytest.mark.parametrize(("rows", "processes"), [(98, 2), (97, 3), (9, 4)])
+def test_padding_is_made_of_different_rows(rows, processes):
+    """Copies of one row would be half of what batch normalisation sees."""
+    for batch in EpochBatchSampler(rows, 8, seed=1, processes=processes):
+        assert len({key.position for key in batch}) == 8
+
+
+def test_padding_goes_round_where_there_are_too_few_rows():
+    only, empty = EpochBatchSampler(3, 8, seed=1, processes=2)
+    assert [key.is_padding for key in only] == [False] * 3 + [True] * 5
+    for batch in (only, empty):
+        counts = np.bincount([key.position for key in batch], minlength=3)
+        assert sorted(counts.tolist()) == [2, 3, 3]
+
+
 def test_batches_do_not_depend_on_the_number_of_processes():
     alone = positions(EpochBatchSampler(64, 8, seed=1))
     together = positions(EpochBatchSampler(64, 8, seed=1, processes=2))

@@ -197,6 +197,40 @@ def test_folders_of_splits_and_a_split_off_validation(tmp_path):
     assert not read_rows(flat, "input", labelled=False).is_labelled
 
 
+def write_flat(directory, rows, skip=0):
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, image in enumerate(digits(rows, skip=skip)[0]):
+        (directory / f"{number}.png").write_bytes(png(image))
+
+
+def test_folders_named_as_splits_are_no_classes(tmp_path):
+    write_flat(tmp_path / "train", 6)
+    write_flat(tmp_path / "test", 3, skip=6)
+    with pytest.raises(UserError, match=r"train: no labels: the images lie in no folders of classes; put"):
+        read_splits(str(tmp_path))
+    assert [len(read_rows(tmp_path, split, labelled=False)) for split in ("train", "test")] == [6, 3]
+    with pytest.raises(UserError, match=r"no input file in this directory; it holds: test, train"):
+        read_rows(tmp_path, "input", labelled=False)
+
+
+def test_a_flat_folder_of_test_images_beside_classes_to_train_on(tmp_path):
+    write_folders(tmp_path / "train", 40, classes=2)
+    write_flat(tmp_path / "test", 3)
+    splits = read_splits(str(tmp_path))
+    assert splits.train.label_names == ("0", "1")
+    assert not splits.tests, "nothing to test on without labels"
+    for split in ("test", "input"):
+        assert len(read_rows(tmp_path, split, labelled=False)) == 3
+    with pytest.raises(UserError, match=r"test: no labels"):
+        read_rows(tmp_path, "test")
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    for name in ("bus", "car", "train"):
+        write_flat(tmp_path / name, 2)
+    assert read_rows(tmp_path, "train").label_names == ("bus", "car", "train")
+
+
 def test_the_same_image_in_two_splits_or_under_two_labels_is_found(tmp_path):
     images, labels = digits(12)
     np.savez(tmp_path / "a.npz", images=images, labels=labels)

@@ -29,9 +29,8 @@ def test_a_stratified_tenth_is_split_off_without_validation(write):
     assert splits.tests == {}
 
 
-def test_seed_and_fraction_of_the_split(write):
+def test_the_seed_draws_the_split(write):
     name = write("train.csv", csv(40))
-    assert len(read_splits(name, validation_fraction=0.25).validation) == 10
     parts = [tuple(read_splits(name, seed=seed).validation.row_ids) for seed in (0, 0, 1)]
     assert parts[0] == parts[1] != parts[2]
 
@@ -103,13 +102,6 @@ def test_task_kinds_must_agree(write):
 def test_too_few_rows_to_split(write):
     assert message(write("train.csv", csv(2))) == (
         "train.csv: too few rows to split validation rows off; give more rows or a --validation file"
-    )
-
-
-def test_a_fraction_that_is_none(write):
-    name = write("train.csv", csv())
-    assert message(name, validation_fraction=1.5) == (
-        "a validation fraction of 1.5; give one between 0 and 1"
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from calmix.experiments.cell import Task, run_cell
 from calmix.experiments.store import RunStore
 from calmix.run import write_json
+from calmix.training.guidance import plain_config
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_the_plain_run_is_the_first_stage_of_every_method(store, plain, tiny):
         tiny("x", label_smoothing=0.1),
         tiny("x", method="focal", dynamics="off"),
     ):
-        assert store.plain_run_for(guided) == plain
+        assert store.run_for(plain_config(guided)) == plain
     assert written(plain) == before
     assert [path for path in store.path.iterdir() if path.is_dir()] == [plain.path]
 

@@ -3,7 +3,14 @@ import json
 import pytest
 import torch
 
-from calmix.models.loading import load_classifier, load_tokenizer, load_trained, longest_input
+from calmix.models.loading import (
+    LONGEST_BY_DEFAULT,
+    load_classifier,
+    load_inputs,
+    load_tokenizer,
+    load_trained,
+    longest_input,
+)
 from calmix.user_error import UserError
 
 LABELS = ("negative", "positive")
@@ -40,6 +47,30 @@ def test_roberta_takes_fewer_tokens_than_it_has_positions(encoders):
         # RoBERTa numbers positions from the padding index (here 0) + 1.
         model, tokenizer = load(encoders(family)), load_tokenizer(str(encoders(family)))
         assert longest_input(model, tokenizer) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokenizer_says", "network_says", "asked", "expected"),
+    [
+        (1000, 2048, None, 1000),
+        (1000, 0, None, 1000),
+        (None, 2048, None, 2048),
+        (100, 2048, None, 100),
+        (None, 0, None, LONGEST_BY_DEFAULT),  # 10^30 says nothing
+        (None, 0, 700, 700),
+        (1000, 2048, 64, 64),
+        (1000, 2048, 4000, 1000),
+    ],
+)
+def test_texts_are_cut_as_the_checkpoint_says(
+    encoders, tmp_path, tokenizer_says, network_says, asked, expected
+):
+    tokenizer, model = load_tokenizer(str(encoders("bert"))), load(encoders("bert"))
+    if tokenizer_says is not None:
+        tokenizer.model_max_length = tokenizer_says
+    tokenizer.save_pretrained(tmp_path)
+    model.config.max_position_embeddings = network_says
+    assert load_inputs(tmp_path, model, max_length=asked).max_length == expected
 
 
 @pytest.mark.parametrize("kind", ["missing", "empty directory", "file"])

@@ -199,6 +199,8 @@ def test_what_cannot_be_taught_is_refused(make_trainer):
         make_trainer(extra=2, method_name="cls-mixup")
     with pytest.raises(UserError, match="rows without a label need a teacher"):
         make_trainer(extra=2).train()
+    with pytest.raises(UserError, match="rows without a label are learned from the teacher, and hard_weight"):
+        make_trainer(extra=2, teacher=answers(rows=ROWS + 2), hard_weight=1.0).train()
     with pytest.raises(UserError, match="--tau is 0"):
         make_trainer(tau=0.0)
     with pytest.raises(UserError, match=r"--hard-weight is 1\.5"):

@@ -14,6 +14,7 @@ from calmix.calibration.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
+from calmix.data.splits import read_splits
 from calmix.models.folding import fold_temperature, note_calibration
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.models.network import load_network
@@ -25,7 +26,7 @@ from calmix.training.teachers import open_teacher
 from calmix.training.teaching import Teaching
 from calmix.user_error import UserError
 from pictures import write_npz
-from tiny import sentences
+from tiny import build_config, build_tokenizer, sentences
 
 NAMES = ("negative", "positive")
 TEMPERATURE = 1.7
@@ -79,11 +80,28 @@ def test_what_is_kept_is_what_the_teacher_says_to_the_bit(checkpoint, tmp_path):
     assert torch.equal(torch.random.get_rng_state(), state), "asking a teacher draws nothing"
 
 
+def test_a_teacher_reads_texts_as_long_as_those_it_was_trained_on(tmp_path):
+    from transformers import BertForSequenceClassification
+
+    config = build_config("bert")
+    config.max_position_embeddings = 1024
+    config.id2label = dict(enumerate(NAMES))
+    torch.manual_seed(0)
+    BertForSequenceClassification(config).save_pretrained(tmp_path)
+    build_tokenizer(tmp_path)
+    texts = [f"{'film ' * 600}{end}" for end in ("great", "poor")]
+    one, other = open_teacher(str(tmp_path)).answers(Rows.from_columns(["a", "b"], texts, label_names=NAMES))
+    assert not np.allclose(one, other, atol=1e-7), "they differ in their last word alone"
+
+
 def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
     rows, teacher = make_rows(), open_teacher(str(checkpoint))
     cached_answers(teacher, rows, tmp_path / "place")
     monkeypatch.setattr(type(teacher), "answers", None)
-    cached_answers(teacher, rows.with_labels(1 - rows.labels), tmp_path / "place")
+    turned = Rows.from_columns(
+        rows.row_ids.tolist(), rows.texts(), labels=1 - rows.labels, label_names=rows.label_names
+    )
+    cached_answers(teacher, turned, tmp_path / "place")
 
 
 def test_asking_leaves_the_state_of_a_trainer_under_way_alone(checkpoint, make_trainer):
@@ -228,6 +246,12 @@ def test_classes_that_are_numbers_are_found_by_them_and_labels_are_not_read(tmp_
         assert np.exp(teacher.answers(rows)) == pytest.approx(np.array(expected), abs=1e-6)
 
 
+def test_no_temperature_can_be_taken_out_of_a_predictions_file(tmp_path):
+    file_teacher(tmp_path, row_id=["row-0"], logit_negative=[0.0], logit_positive=[1.0])
+    with pytest.raises(UserError, match=r"file\.parquet: .* which temperature is in its answers"):
+        open_teacher(str(tmp_path / "file.parquet"), keeps_temperature=False)
+
+
 def test_pairs_and_multiple_choice_are_taught(encoders, tmp_path):
     ids, texts, more = ["a", "b", "c"], ["good film", "bad", "a dull plot"], ["fine", "a bad film", "good"]
     pairs = Rows.from_columns(ids, texts, pairs=more, labels=[0, 1, 0], label_names=NAMES)
@@ -262,6 +286,16 @@ def test_images_are_taught(tmp_path):
     pixels = network.inputs.collator()([encoded[place] for place in range(12)])["pixel_values"]
     with torch.no_grad():
         assert given == pytest.approx(network.model(pixel_values=pixels).logits.numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize(("augment", "expected"), [(None, 0), ("none", 0), ("crop,flip", 1)])
+def test_a_student_that_sees_other_images_than_its_teacher_is_noted(tmp_path, augment, expected):
+    splits = read_splits(write_npz(tmp_path / "train.npz", 40, classes=3))
+    config = TrainConfig(train="x", output="y", teacher="plain", augment=augment)
+    findings = Teaching.checked(config, splits.train, []).findings(splits)
+    assert len(findings) == expected
+    for finding in findings:
+        assert str(finding).startswith("warning: train: --augment crop,flip changes what the student sees")
 
 
 def test_teachers_that_are_not_there_are_refused(tmp_path, checkpoint):

@@ -139,7 +139,8 @@ def test_what_changes_a_pass_changes_its_fingerprint(config, tmp_path, monkeypat
         return find_label_noise(config, rows or make_rows(), tmp_path, runs=1).passes[0].fingerprint
 
     rows = make_rows()
-    other_label = rows.with_labels(np.where(np.arange(len(rows)) == 3, 1 - rows.labels, rows.labels))
+    labels = np.where(np.arange(len(rows)) == 3, 1 - rows.labels, rows.labels)
+    other_label = Rows.from_columns(rows.row_ids.tolist(), rows.texts(), labels=labels, label_names=NAMES)
     changed = [
         fingerprint(replace(config, epochs=3)),
         fingerprint(replace(config, learning_rate=1e-4)),

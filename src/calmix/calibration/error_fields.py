@@ -42,10 +42,6 @@ def _expected(cells: Cells) -> Functional:
     return lambda x: np.abs(x).sum(axis=-1) / cells.classes
 
 
-def _mean_square(cells: Cells) -> Functional:
-    return lambda x: (x**2 / cells.share).sum(axis=-1) / cells.classes
-
-
 def _root_mean_square(cells: Cells) -> Functional:
     return lambda x: np.sqrt((x**2 / cells.share).sum(axis=-1) / cells.classes)
 

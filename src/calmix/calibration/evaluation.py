@@ -113,9 +113,9 @@ class Evaluation:
             self._sums[:, place] += np.bincount(dealt, weights=values, minlength=GROUPS)
         self.rows += len(block)
 
-    def result(self, *, seed: int = 0, measured: Measured | None = None) -> dict[str, Any]:
+    def result(self, *, seed: int = 0) -> dict[str, Any]:
         """All values, with intervals if they were asked for, as plain numbers."""
-        values, statistics, floor = self.measure(seed) if measured is None else measured
+        values, statistics, floor = self.measure(seed)
         result: dict[str, Any] = {"n": self.rows}
         for name, value in values.items():
             result[name] = value

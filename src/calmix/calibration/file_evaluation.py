@@ -26,8 +26,6 @@ from calmix.user_error import UserError
 
 # Files whose rows stand in different orders are read whole to be matched; beyond this many rows they are not.
 MOST_REORDERED = 2_000_000
-# Neither is a quality that one model has more of than another.
-NOT_COMPARED = ("ks_p_value", "mean_confidence")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +176,6 @@ def _differences(
             "ci": found.get("ci"),
         }
         for metric, found in measured_differences(first.measured, other, seed=seed).items()
-        if metric not in NOT_COMPARED
     ]
 
 

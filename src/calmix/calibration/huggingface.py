@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.binning import BinSums, Edges, assign_bins, check_bins, sum_bins
-from calmix.calibration.class_bins import ClassSums, sum_classes
-from calmix.calibration.errors import expected_error, maximum_error, overconfidence, root_mean_square_error
+from calmix.calibration.accumulators import PredictionMetrics
+from calmix.calibration.binning import Edges, check_bins
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.scores import log_loss_rows, squared_errors
+
+REPORTED = ("accuracy", "nll", "brier", "ece", "mce", "rmsce", "oe", "classwise_ece", "mean_confidence")
 
 
 class EvalPrediction(Protocol):
@@ -60,45 +60,18 @@ class CalibrationMetrics:
 
     def reset(self) -> None:
         """Forget the rows seen so far (after an evaluation that was broken off)."""
-        self._bins = BinSums.empty(self.bins)
-        self._classes: ClassSums | None = None
-        self._log_loss = 0.0
-        self._squared_error = 0.0
+        self._metrics: PredictionMetrics | None = None
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        self._update(read_logits(prediction))
+        batch = read_logits(prediction)
+        if self._metrics is None:  # the first batch tells how many classes there are
+            self._metrics = PredictionMetrics(batch.classes, bins=self.bins, edges=self.edges)
+        self._metrics.update(batch)
         if not compute_result:
             return {}
-        result = self._compute()
+        result = self._metrics.compute()
         self.reset()
-        return result
-
-    def _update(self, batch: Predictions) -> None:
-        probabilities, confidence = batch.probabilities(), batch.confidence()
-        classes = sum_classes(probabilities, batch.labels, self.bins, self.edges)
-        if self._classes is not None and len(self._classes.weight) != batch.classes:
-            raise ValueError(f"a batch of {batch.classes} classes after {len(self._classes.weight)}")
-        self._classes = classes if self._classes is None else self._classes + classes
-        assigned = assign_bins(confidence, self.bins, self.edges)
-        correct = batch.correct().astype(np.float64)
-        self._bins = self._bins + sum_bins(assigned, self.bins, confidence, correct, None)
-        self._log_loss += float(log_loss_rows(batch).sum())
-        self._squared_error += float(squared_errors(probabilities, batch.labels).sum())
-
-    def _compute(self) -> dict[str, float]:
-        assert self._classes is not None
-        rows = self._bins.total
-        return {
-            "accuracy": float(self._bins.correct.sum() / rows),
-            "nll": self._log_loss / rows,
-            "brier": self._squared_error / rows,
-            "ece": expected_error(self._bins),
-            "mce": maximum_error(self._bins),
-            "rmsce": root_mean_square_error(self._bins),
-            "oe": overconfidence(self._bins),
-            "classwise_ece": self._classes.expected_error(),
-            "mean_confidence": float(self._bins.confidence.sum() / rows),
-        }
+        return {name: result[name] for name in REPORTED}
 
 
 def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats, check_fraction, check_logits
+from calmix.calibration.input_checks import Floats, Integers, check_fraction, check_logits
 
 TRUE_POSITIVE_RATE = 0.95
 
@@ -95,11 +95,7 @@ def area_under_roc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float
     >>> area_under_roc([3.0, 2.0, 1.0], [2.0, 0.5])
     0.75
     """
-    inside, outside = check_scores(in_scores, out_scores)
-    ordered = np.sort(outside)
-    below = np.searchsorted(ordered, inside, side="left").sum()
-    not_above = np.searchsorted(ordered, inside, side="right").sum()
-    return (int(below) + int(not_above)) / (2 * len(inside) * len(outside))
+    return _area_under_roc(*_count_scores(in_scores, out_scores))
 
 
 def average_precision_in(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
@@ -108,8 +104,7 @@ def average_precision_in(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) ->
     >>> round(average_precision_in([3.0, 1.0], [2.0]), 6)
     0.833333
     """
-    inside, outside = check_scores(in_scores, out_scores)
-    return _average_precision(inside, outside)
+    return _average_precision(*_count_scores(in_scores, out_scores))
 
 
 def average_precision_out(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
@@ -118,8 +113,8 @@ def average_precision_out(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -
     >>> average_precision_out([3.0, 1.0], [2.0])
     0.5
     """
-    inside, outside = check_scores(in_scores, out_scores)
-    return _average_precision(-outside, -inside)
+    inside, outside = _count_scores(in_scores, out_scores)
+    return _average_precision(outside[::-1], inside[::-1])
 
 
 def false_positive_rate(
@@ -134,11 +129,7 @@ def false_positive_rate(
     0.5
     """
     share = check_fraction(true_positive_rate, name="true_positive_rate")
-    inside, outside = check_scores(in_scores, out_scores)
-    # 0.05 * 20 is 1 but for the last bit, which must not cost a row.
-    dropped = int(np.floor((1.0 - share) * len(inside) + 1e-9))
-    threshold = np.partition(inside, dropped)[dropped]
-    return float((outside >= threshold).mean())
+    return _false_positive_rate(*_count_scores(in_scores, out_scores), share)
 
 
 def out_of_distribution_table(
@@ -156,16 +147,10 @@ def out_of_distribution_table(
             f"in-distribution logits have {inside.shape[1]} classes, the others {outside.shape[1]}; "
             "both must come from one model"
         )
-    table = {}
-    for name, score in SCORES.items():
-        in_scores, out_scores = score(inside), score(outside)
-        table[name] = {
-            "auroc": area_under_roc(in_scores, out_scores),
-            "aupr_in": average_precision_in(in_scores, out_scores),
-            "aupr_out": average_precision_out(in_scores, out_scores),
-            "fpr95": false_positive_rate(in_scores, out_scores),
-        }
-    return table
+    return {
+        name: metrics_of_counts(*_count_scores(score(inside), score(outside)))
+        for name, score in SCORES.items()
+    }
 
 
 def _shifted(logits: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.intp]]:
@@ -182,13 +167,58 @@ def _others(shifted: Floats, top: npt.NDArray[np.intp]) -> Floats:
     return powers
 
 
-def _average_precision(wanted: Floats, unwanted: Floats) -> float:
+def metrics_of_counts(inside: Integers, outside: Integers) -> dict[str, float]:
+    """All four metrics, from how many rows of either set have each score, the highest score first.
+
+    >>> metrics_of_counts(np.array([1, 1, 1, 0]), np.array([0, 1, 0, 1]))["auroc"]
+    0.75
+    """
+    return {
+        "auroc": _area_under_roc(inside, outside),
+        "aupr_in": _average_precision(inside, outside),
+        "aupr_out": _average_precision(outside[::-1], inside[::-1]),
+        "fpr95": _false_positive_rate(inside, outside, TRUE_POSITIVE_RATE),
+    }
+
+
+def _area_under_roc(inside: Integers, outside: Integers) -> float:
+    in_rows, out_rows = int(inside.sum()), int(outside.sum())
+    # A row meets those below it, and half of those at its own score.
+    out_below: Floats = out_rows - np.cumsum(outside) + 0.5 * outside
+    return float(inside @ out_below) / (in_rows * out_rows)
+
+
+def _average_precision(wanted: Integers, unwanted: Integers) -> float:
     """sum over thresholds, from the highest: (rise of recall) * precision; equal scores enter together."""
-    thresholds = np.unique(wanted)[::-1]
-    wanted_above = len(wanted) - np.searchsorted(np.sort(wanted), thresholds, side="left")
-    unwanted_above = len(unwanted) - np.searchsorted(np.sort(unwanted), thresholds, side="left")
-    rise = np.diff(wanted_above, prepend=0)
-    return float((rise * (wanted_above / (wanted_above + unwanted_above))).sum() / len(wanted))
+    wanted_above, unwanted_above = np.cumsum(wanted), np.cumsum(unwanted)
+    precision = wanted_above / np.maximum(wanted_above + unwanted_above, 1)
+    return float(wanted @ precision) / int(wanted.sum())
+
+
+def _false_positive_rate(inside: Integers, outside: Integers, share: float) -> float:
+    in_rows = int(inside.sum())
+    # 0.05 * 20 is 1 but for the last bit, which must not cost a row.
+    kept = in_rows - int(np.floor((1.0 - share) * in_rows + 1e-9))
+    threshold = int(np.searchsorted(np.cumsum(inside), kept))
+    return float(np.cumsum(outside)[threshold]) / int(outside.sum())
+
+
+def _count_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Integers, Integers]:
+    """How many rows of either set have each score, the highest score first."""
+    in_group, out_group, groups = group_scores(in_scores, out_scores)
+    return np.bincount(in_group, minlength=groups), np.bincount(out_group, minlength=groups)
+
+
+def group_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Integers, Integers, int]:
+    """For every row the number of its group of equal scores, the highest score first; and how many there are.
+
+    >>> in_group, out_group, groups = group_scores([3.0, 2.0, 1.0], [2.0, 0.5])
+    >>> in_group.tolist(), out_group.tolist(), groups
+    ([0, 1, 2], [1, 3], 4)
+    """
+    inside, outside = check_scores(in_scores, out_scores)
+    values, group = np.unique(-np.concatenate([inside, outside]), return_inverse=True)
+    return group[: len(inside)], group[len(inside) :], len(values)
 
 
 def check_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Floats, Floats]:

@@ -68,7 +68,7 @@ def parameters_by_key(context: typer.Context) -> dict[str, str]:
 
 
 def config_tables(context: typer.Context) -> dict[str, dict[str, Any]]:
-    """The tables of the configuration file: `trainer` and `method_options`."""
+    """Those of `TABLES` that the configuration file holds."""
     return dict(context.meta.get(EXTRAS, {}))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -40,7 +41,8 @@ class EpochBatchSampler:
     """A batch sampler whose epoch is set from outside and whose batches depend on (seed, epoch) alone.
 
     With several processes every batch must be full and their number divisible: repeated rows, marked as
-    padding, fill them up. They are trained with weight 0 and never recorded.
+    padding, fill them up. They are trained with weight 0 and never recorded. They are different rows all the
+    same: batch normalisation sees them.
     """
 
     rows: int
@@ -65,13 +67,14 @@ class EpochBatchSampler:
 
     def __iter__(self) -> Iterator[list[RowKey]]:
         batches = self._batches()
-        filler = batches[0][0]
         for number in range(len(self)):
             rows = batches[number] if number < len(batches) else []
             keys = [RowKey(position, number, epoch=self.epoch, group=group) for position, group in rows]
             if self.processes > 1:
-                padding = RowKey(filler[0], number, is_padding=True, epoch=self.epoch, group=filler[1])
-                keys += [padding] * (self.batch_size - len(keys))
+                keys += [
+                    RowKey(position, number, is_padding=True, epoch=self.epoch, group=group)
+                    for position, group in islice(cycle(batches[0]), self.batch_size - len(keys))
+                ]
             yield keys
 
     def _batches(self) -> list[list[tuple[int, int]]]:

@@ -31,13 +31,12 @@ InputKey = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line about a split. `rows` are the ids of the rows it is about, `count` how many there are."""
+    """One line about a split; `count` says how many rows, or classes, it is about."""
 
     severity: Severity
     split: str
     message: str
     count: int
-    rows: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.split}: {self.message}"
@@ -57,7 +56,7 @@ def check_splits(splits: Splits) -> list[Finding]:
     for name, rows in others.items():
         found += shared_with_training(splits.train, rows, name, train_keys=train_keys, keys=keys[name])
     for name in splits.tests:
-        found += validation_in_test(splits.validation, keys["validation"], keys[name], name)
+        found += validation_in_test(keys["validation"], keys[name], name)
     for name, rows in with_sources(splits).items():
         found += files_passed_over(rows, name)
     return found
@@ -108,24 +107,22 @@ def shared_with_training(
     """Rows whose input also stands in training: a result on them says nothing about new data."""
     seen = set(input_keys(train) if train_keys is None else train_keys)
     own = input_keys(other) if keys is None else keys
-    shared = [position for position, key in enumerate(own) if key in seen]
+    shared = sum(key in seen for key in own)
     if not shared:
         return []
     aside = "" if other.task == "image" else " (case and blanks aside)"
-    message = f"{_share(len(shared), len(other))} also stand in training{aside}"
-    return [Finding("warning", split, message, len(shared), _ids(other, shared))]
+    message = f"{_share(shared, len(other))} also stand in training{aside}"
+    return [Finding("warning", split, message, shared)]
 
 
-def validation_in_test(
-    validation: Rows, keys: Sequence[InputKey], test_keys: Sequence[InputKey], test: str
-) -> list[Finding]:
+def validation_in_test(keys: Sequence[InputKey], test_keys: Sequence[InputKey], test: str) -> list[Finding]:
     """Validation rows that a test set holds too: the epoch and the temperature were then chosen by it."""
     tested = set(test_keys)
-    shared = [position for position, key in enumerate(keys) if key in tested]
+    shared = sum(key in tested for key in keys)
     if not shared:
         return []
-    message = f"{_share(len(shared), len(keys))} also stand in the test set {test!r}"
-    return [Finding("warning", "validation", message, len(shared), _ids(validation, shared))]
+    message = f"{_share(shared, len(keys))} also stand in the test set {test!r}"
+    return [Finding("warning", "validation", message, shared)]
 
 
 def files_passed_over(rows: Rows, split: str) -> list[Finding]:
@@ -155,7 +152,7 @@ def conflicting_duplicates(
     if not conflicting:
         return []
     message = f"{_share(len(conflicting), len(train))} have the input of another row but a different label"
-    return [Finding("warning", split, message, len(conflicting), _ids(train, conflicting))]
+    return [Finding("warning", split, message, len(conflicting))]
 
 
 def exact_duplicates(
@@ -173,7 +170,7 @@ def exact_duplicates(
     if not repeats:
         return []
     message = f"{_share(len(repeats), len(train))} repeat an earlier row"
-    return [Finding("note", split, message, len(repeats), _ids(train, repeats))]
+    return [Finding("note", split, message, len(repeats))]
 
 
 def small_validation(validation: Rows, split: str = "validation") -> list[Finding]:
@@ -198,24 +195,19 @@ def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
     listed = ", ".join(f"{shorten(train.label_names[index])} ({counts[index]})" for index in rare[:10])
     more = f" and {rare.size - 10} more" if rare.size > 10 else ""
     message = f"fewer than {RARE_CLASS} rows of: {listed}{more}"
-    positions = np.flatnonzero(np.isin(train.labels, rare)).tolist()
-    return [Finding("warning", split, message, int(rare.size), _ids(train, positions))]
+    return [Finding("warning", split, message, int(rare.size))]
 
 
-def truncated_share(
-    truncated: ArrayLike, max_length: int, split: str = "train", row_ids: Sequence[str] = ()
-) -> Finding:
+def truncated_share(truncated: ArrayLike, max_length: int, split: str = "train") -> Finding:
     """How many rows lose their end; `truncated` says it for every row.
 
     >>> print(truncated_share([True, False, False, False], 128))
     warning: train: 1 of 4 rows (25.0 %) are longer than 128 tokens and lose their end
     """
-    cut = np.flatnonzero(np.asarray(truncated, dtype=bool))
-    total = int(np.size(truncated))
-    severity: Severity = "warning" if cut.size > MUCH_TRUNCATED * total else "note"
-    message = f"{_share(int(cut.size), total)} are longer than {max_length} tokens and lose their end"
-    rows = tuple(str(row_ids[position]) for position in cut.tolist()) if len(row_ids) else ()
-    return Finding(severity, split, message, int(cut.size), rows)
+    cut, total = int(np.count_nonzero(truncated)), int(np.size(truncated))
+    severity: Severity = "warning" if cut > MUCH_TRUNCATED * total else "note"
+    message = f"{_share(cut, total)} are longer than {max_length} tokens and lose their end"
+    return Finding(severity, split, message, cut)
 
 
 def _answers(rows: Rows) -> list[str]:
@@ -232,11 +224,6 @@ def _repeated(keys: Sequence[InputKey]) -> list[list[int]]:
     for position, key in enumerate(keys):
         positions[key].append(position)
     return [group for group in positions.values() if len(group) > 1]
-
-
-def _ids(rows: Rows, positions: Sequence[int]) -> tuple[str, ...]:
-    row_ids = rows.row_ids
-    return tuple(str(row_ids[position]) for position in sorted(positions))
 
 
 def _share(count: int, total: int) -> str:

@@ -77,10 +77,6 @@ class EncodedView:
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.rows[int(self.positions[index])]
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return self.rows.lengths[self.positions]
-
 
 def encode_rows(
     rows: Rows, tokenizer: PreTrainedTokenizerBase, *, max_length: int, chunk: int = 4096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from calmix.user_error import UserError
 NPZ_REMEDY = "save 'images' (uint8: rows x height x width [x 3]), 'labels' and, if you like, 'label_names'"
 COLUMN_REMEDY = "write the path of an image file, relative to this file, or its bytes"
 FILE_REMEDY = "remove it or save it again"
+# Folders of these names are the splits of a data set, also where their images lie in no class.
+SPLIT_FOLDERS = frozenset({"train", "validation", "valid", "val", "dev", "test"})
 
 
 def is_image_file(path: Path) -> bool:
@@ -23,11 +25,24 @@ def is_image_file(path: Path) -> bool:
 
 
 def find_image_folder(directory: Path, split: str) -> Path | None:
-    """The folder of a split: DIRECTORY/split/<class>/..., or DIRECTORY itself if its folders are classes."""
-    own = directory / split
+    """The folder of a split: DIRECTORY/split/<class>/... or DIRECTORY/split/..., or DIRECTORY itself if its
+    folders are classes, or if it holds nothing but images."""
+    own, folders = directory / split, class_folders(directory)
     if own.is_dir() and class_folders(own):
         return own
-    return directory if class_folders(directory) or _holds_images(directory) else None
+    if _holds_images(directory) or _are_classes(folders, SPLIT_FOLDERS | {split}):
+        return directory
+    if own in folders:
+        return own
+    # One folder of images alone, or beside splits in folders of classes, is what can be meant.
+    return folders[0] if len(folders) == 1 else None
+
+
+def _are_classes(folders: Sequence[Path], splits: Set[str]) -> bool:
+    """Whether folders with images right in them are classes: `train` beside `car` and `bus` is one, beside
+    `test` or alone it is a split."""
+    names = {folder.name for folder in folders}
+    return not names <= splits and len(names & splits) <= 1
 
 
 def class_folders(directory: Path) -> list[Path]:

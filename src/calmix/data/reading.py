@@ -97,6 +97,12 @@ def _image_rows(
     images, facts = read_images(table, columns.image or IMAGE_COLUMN, option_name("image"))
     labels = None
     if _reads_labels(table, columns, labelled):
+        if Path(table.source).is_dir() and columns.label not in table.names:
+            raise UserError(
+                "no labels: the images lie in no folders of classes",
+                file=table.source,
+                remedy="put them into one folder per class",
+            )
         labels, label_names = read_labels(table, columns.label, label_names)
     return Rows.from_images(
         read_ids(table, columns, name),

@@ -193,12 +193,6 @@ class Rows:
             raise IndexError(f"row positions outside 0..{len(self) - 1}")
         return replace(self, table=self.table.take(pa.array(positions, pa.int64())))
 
-    def with_labels(self, labels: ArrayLike) -> Rows:
-        """The same rows and ids under other labels."""
-        inputs = self.table.drop_columns("label") if self.is_labelled else self.table
-        column = pa.array(np.asarray(labels, dtype=np.int64))
-        return replace(self, table=inputs.append_column("label", column))
-
     def without_labels(self) -> Rows:
         return replace(self, table=self.table.drop_columns("label")) if self.is_labelled else self
 

@@ -19,6 +19,8 @@ from calmix.user_error import UserError
 # A name becomes part of file names and row ids.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 RESERVED_NAMES = ("train", "validation")
+# Of the training rows, where no validation rows are given.
+VALIDATION_FRACTION = 0.1
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,6 @@ def read_splits(
     validation: str | Path | None = None,
     tests: Sequence[str] = (),
     columns: ColumnNames | None = None,
-    validation_fraction: float = 0.1,
     seed: int = 0,
 ) -> Splits:
     """Read and check all files of a run.
@@ -46,8 +47,6 @@ def read_splits(
     Every test is `[NAME=]PATH`.
     """
     columns = columns or ColumnNames()
-    if not 0 < validation_fraction < 1:
-        raise UserError(f"a validation fraction of {validation_fraction}", remedy="give one between 0 and 1")
     named_tests = name_tests(tests)
     train_rows = read_rows(train, "train", columns)
     if train_rows.task != "choice":
@@ -64,7 +63,7 @@ def read_splits(
     test_rows = {name: read_other(source, "test", name) for name, source in named_tests.items()}
     if validation is not None:
         return Splits(train_rows, read_other(validation, "validation", "validation"), test_rows, False)
-    rest, part = stratified_split(train_rows, validation_fraction, seed)
+    rest, part = stratified_split(train_rows, VALIDATION_FRACTION, seed)
     if not len(part):
         raise UserError(
             "too few rows to split validation rows off",

@@ -1,19 +1,15 @@
 """The label issues found, in the form cleanlab users know.
 
-| like            | columns                                                           | labels |
-|-----------------|-------------------------------------------------------------------|--------|
-| `CleanLearning` | `is_label_issue`, `label_quality`, `given_label`, `predicted_label` | indices |
-| `Datalab`       | `is_label_issue`, `label_score`, `given_label`, `predicted_label`   | names   |
+    is_label_issue, label_quality, given_label, predicted_label
 
-as in `CleanLearning.get_label_issues()` and `Datalab.get_issues("label")`, one line per row of the data set
-in its order, with `row_id` in front. `CleanLearning().fit(X, labels, label_issues=table.to_pandas())` takes
-the first form.
+as in `CleanLearning.get_label_issues()`, one line per row of the data set in its order, with `row_id` in
+front, labels as indices. `CleanLearning().fit(X, labels, label_issues=table.to_pandas())` takes it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +22,7 @@ from calmix.dynamics.label_noise import NoiseVerdict
 from calmix.run import replacing
 
 
-def cleanlab_issues(
-    datamap: DataMap,
-    verdict: NoiseVerdict | None = None,
-    *,
-    like: Literal["CleanLearning", "Datalab"] = "CleanLearning",
-) -> pa.Table:
+def cleanlab_issues(datamap: DataMap, verdict: NoiseVerdict | None = None) -> pa.Table:
     """One line per row: whether its label is an issue, how good the label is (0 bad, 1 good), what it may be.
 
     An issue is a row that the threshold filter flagged; without a `verdict`, one with AUM < 0, where some
@@ -43,32 +34,23 @@ def cleanlab_issues(
     issue = aum < 0 if verdict is None else verdict.flagged
     if len(aum) != len(datamap):
         raise ValueError(f"{len(aum)} verdicts for {len(datamap)} rows")
-    quality = "label_quality" if like == "CleanLearning" else "label_score"
-    names = datamap.class_names if like == "Datalab" else ()
     predicted = datamap.predicted_label
     return pa.table(
         {
             "row_id": pa.array(datamap.row_ids.astype(np.str_), type=pa.string()),
             "is_label_issue": pa.array(issue),
-            quality: pa.array(expit(aum), mask=np.isnan(aum)),
-            "given_label": _labels(datamap.labels, names),
-            "predicted_label": _labels(np.full(len(datamap), -1) if predicted is None else predicted, names),
+            "label_quality": pa.array(expit(aum), mask=np.isnan(aum)),
+            "given_label": _indices(datamap.labels),
+            "predicted_label": _indices(np.full(len(datamap), -1) if predicted is None else predicted),
         }
     )
 
 
-def write_cleanlab_issues(
-    path: str | Path,
-    datamap: DataMap,
-    verdict: NoiseVerdict | None = None,
-    *,
-    like: Literal["CleanLearning", "Datalab"] = "CleanLearning",
-) -> None:
+def write_cleanlab_issues(path: str | Path, datamap: DataMap, verdict: NoiseVerdict | None = None) -> None:
     """The table of `cleanlab_issues` as csv."""
     with replacing(Path(path)) as fresh:
-        pa.csv.write_csv(cleanlab_issues(datamap, verdict, like=like), fresh)
+        pa.csv.write_csv(cleanlab_issues(datamap, verdict), fresh)
 
 
-def _labels(labels: npt.NDArray[Any], names: tuple[str, ...]) -> pa.Array:
-    indices = pa.array(labels.astype(np.int64), mask=labels < 0)
-    return pa.array(list(names)).take(indices) if names else indices
+def _indices(labels: npt.NDArray[Any]) -> pa.Array:
+    return pa.array(labels.astype(np.int64), mask=labels < 0)

@@ -96,16 +96,6 @@ class RunStore:
         wait_for_all_processes()
         train_staged(config, store=self, resume=True)
 
-    def plain_run_for(self, config: TrainConfig) -> Run:
-        """The plain run with its dynamics on the same data, network, seed and settings.
-
-        It is everybody's first stage and the baseline of the table: one and the same run. Its dynamics and
-        predictions are there; its model may have been dropped.
-        """
-        from calmix.training.guidance import plain_config
-
-        return self.run_for(plain_config(config))
-
     def locked(self, fingerprint: str) -> AbstractContextManager[None]:
         from calmix.training.lock import locked
 

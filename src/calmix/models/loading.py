@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 EMBEDDED = "default"
-# Where neither the caller nor the network says how long a text may be.
+# Where neither the caller nor the tokenizer nor the network says how long a text may be.
 LONGEST_BY_DEFAULT = 512
 
 
@@ -61,9 +61,9 @@ def load_inputs(directory: Path, model: PreTrainedModel, *, max_length: int | No
     if getattr(model, "main_input_name", "") == "pixel_values":
         return ImageInputs(load_image_processor(str(directory)))
     tokenizer = load_tokenizer(str(directory))
-    limit = longest_input(model, tokenizer)
-    length = min(x for x in (max_length or LONGEST_BY_DEFAULT, limit) if x is not None)
-    return TextInputs(tokenizer, length)
+    # A tokenizer that was saved with a trained network says how its texts were cut, short or long.
+    said = [length for length in (max_length, longest_input(model, tokenizer)) if length]
+    return TextInputs(tokenizer, min(said, default=LONGEST_BY_DEFAULT))
 
 
 def load_classifier(

@@ -53,6 +53,16 @@ class LearnsFromTeacher(_Base):
                 )
         self.teacher = known
 
+    def check_teaches_unlabelled(self) -> None:
+        """Refuse to train on rows without a label that nobody would say anything about."""
+        if self.teacher is None:
+            raise UserError("rows without a label need a teacher", remedy="give teacher=LOGITS")
+        if self.args.hard_weight == 1:
+            raise UserError(
+                "rows without a label are learned from the teacher, and hard_weight=1 leaves it out",
+                remedy="give a hard_weight below 1, or leave the unlabelled rows out",
+            )
+
     def taught(self, result: RowLosses, labels: Tensor) -> Tensor:
         """The loss of every row of the micro-batch under way."""
         alpha, tau = self.args.hard_weight, self.args.tau

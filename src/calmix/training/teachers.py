@@ -171,6 +171,12 @@ def open_teacher(name: str, *, keeps_temperature: bool = True) -> Teacher:
     """The teacher that a name or path means; `keeps_temperature` off asks for it as it was trained."""
     path = Path(name)
     if path.is_file():
+        if not keeps_temperature:
+            raise UserError(
+                "a predictions file does not say which temperature is in its answers: none can be taken out",
+                file=name,
+                remedy="teach with --teacher-temperature, and with a file of the answers that are wanted",
+            )
         with path.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
         return PredictionsTeacher(name, digest, 1.0, path)

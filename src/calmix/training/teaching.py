@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from calmix.calibration.predictions import Predictions
+from calmix.data.augmentation import parse_steps
 from calmix.data.checks import Finding, shared_with_training
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
@@ -179,6 +180,21 @@ class Teaching:
         return TeacherLogits.of_arrays(members, [1.0 if keeps else one.temperature for one in self.teachers])
 
     def findings(self, splits: Splits) -> list[Finding]:
+        """Where a teacher's answers are about other images than the student's, or about rows of the other
+        splits."""
+        return [*self._answers_to_other_images(), *self._shared_with_unlabelled(splits)]
+
+    def _answers_to_other_images(self) -> list[Finding]:
+        # SPEC 4.5: a teacher is asked once, about every image as it is, and the student is not augmented.
+        if not parse_steps(self.config.augment):
+            return []
+        message = (
+            f"--augment {self.config.augment} changes what the student sees, and the teacher's answers are "
+            "about the images as they are"
+        )
+        return [Finding("warning", "train", message, len(self.train))]
+
+    def _shared_with_unlabelled(self, splits: Splits) -> list[Finding]:
         """Rows of the other splits whose text a teacher has explained to the student."""
         if self.unlabelled is None:
             return []

@@ -149,8 +149,8 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
         self.journal, self.bank = Journal(), None
-        if self.teacher is None and self.labelled_rows < len(self.train_dataset):  # type: ignore[arg-type]
-            raise UserError("rows without a label need a teacher", remedy="give teacher=LOGITS")
+        if self.labelled_rows < len(self.train_dataset):  # type: ignore[arg-type]
+            self.check_teaches_unlabelled()
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
     def newest_checkpoint(self) -> str | None:
