@@ -56,8 +56,8 @@ bench: $(VENV)/.development
 
 # Render every committed comparison again from its stored runs; nothing is trained.
 results: $(VENV)/.demo
-	@for runs in results/*/runs.parquet; do \
-	  [ -e "$$runs" ] && { $(BIN)/calmix compare --from "$$(dirname "$$runs")" || exit 1; }; done
+	@for runs in $$(find results -name runs.parquet | sort); do \
+	  $(BIN)/calmix compare --from "$$(dirname "$$runs")" || exit 1; done
 
 clean:
 	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache
