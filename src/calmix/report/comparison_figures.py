@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from calmix.report.comparison_tables import STAGES, TITLES, compared_metrics, differences_of, is_clear
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 COLOURS = {"uncalibrated": RED, "calibrated": BLUE}
 ROW_HEIGHT = 34
+# Of a line, in letters.
+LABEL_WIDTH = 36
 # Above and below the rows: titles, axis, legend.
 FRAME = 120
 
@@ -144,12 +147,23 @@ def axis_of_arms(arms: Sequence[str]) -> dict[str, Any]:
     return {
         "tickmode": "array",
         "tickvals": list(range(len(arms))),
-        "ticktext": [literal(name) for name in arms],
+        "ticktext": [_in_lines(name) for name in arms],
         "range": [len(arms) - 0.5, -0.5],
         "showgrid": True,
         "zeroline": False,
         "automargin": True,
     }
+
+
+def _in_lines(name: str) -> str:
+    """A long name in two lines, which a row has room for.
+
+    >>> _in_lines("plain teacher=informed-mixup teacher_label_smoothing=0.1 student_layers=3")
+    'plain teacher=informed-mixup<br>teacher_label_smoothing=0.1 student_layers=3'
+    """
+    widths = range(LABEL_WIDTH, max(LABEL_WIDTH, len(name)) + 1)
+    forms = (wrap(name, width, break_on_hyphens=False) for width in widths)
+    return "<br>".join(literal(line) for line in next(lines for lines in forms if len(lines) <= 2))
 
 
 def _panels(metrics: Sequence[Metric], arms: Sequence[str], prefix: str) -> Figure:

@@ -7,6 +7,7 @@ plotly.js once. Text is escaped by the template; charts follow the reader's ligh
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -147,6 +148,17 @@ def literal(text: str) -> str:
     return html.escape(text, quote=False)
 
 
+def marked(text: str) -> Markup:
+    """Escaped, with what stands in backticks as code.
+
+    >>> marked("`plain` < `mix`")
+    Markup('<code>plain</code> &lt; <code>mix</code>')
+    """
+    from markupsafe import Markup
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text)))
+
+
 def render(page: Page) -> str:
     """The page as one HTML document."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -160,6 +172,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["marked"] = marked
     environment.filters["kind"] = lambda block: type(block).__name__
     return environment.get_template("page.html").render(page=page, plotly=Markup(get_plotlyjs()))
 
