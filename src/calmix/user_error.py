@@ -1,4 +1,4 @@
-"""The one exception for what a user can mend."""
+"""The one exception for what a user can mend, and the check that raises it most."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ class UserError(Exception):
         if remedy:
             line = f"{line}; {remedy}"
         super().__init__(" ".join(line.split()))
+
+
+def check_least(option: str, value: int, least: int) -> None:
+    """
+    >>> check_least("--epochs", 0, 1)
+    Traceback (most recent call last):
+    calmix.user_error.UserError: --epochs is 0; give a whole number of at least 1
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{option} is {value}", remedy=f"give a whole number of at least {least}")

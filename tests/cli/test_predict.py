@@ -102,6 +102,7 @@ def test_the_threshold_comes_from_the_calibrated_validation_rows(calmix, run, re
         (["--target-accuracy", "0.9", "--accept-above", "0.9"], "exclude each other"),
         (["--output", "answers.xls"], "unknown extension"),
         (["--input", "nowhere.csv"], "no such file"),
+        (["--batch-size", "0"], "--batch-size is 0; give a whole number of at least 1"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(

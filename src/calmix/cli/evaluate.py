@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calmix.cli.options import AsJson, Config, print_json, print_line
-from calmix.user_error import UserError
+from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 # What stands in which of two tables where one does not fit the terminal.
 SCORES = ("n", "accuracy", "nll", "brier", "aurc", "augrc")
 ERRORS = ("ece", "ece_noise_floor", "adaptive_ece", "classwise_ece", "oe", "mce")
-# What the title of the ECE says beside its name.
-INTERVAL = " [95 %]"
 COMPARED = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "aurc")
 
 
@@ -76,6 +73,9 @@ def evaluate(
 
     Example: calmix evaluate run --mc-dropout 10
     """
+    check_least("--seed", seed, 0)
+    check_least("--batch-size", batch_size, 1)
+
     from calmix.calibration.file_evaluation import evaluate_sources, open_sources
 
     sources: list[Source] = []
@@ -89,11 +89,15 @@ def evaluate(
         ensembles, notes = ensemble_sources(sources, origin=len(files or []))
         sources += ensembles
     if mc_dropout is not None:
-        dropped = _dropout_sources(files or [], mc_dropout, settings, seed=seed)
+        from calmix.training.network_sources import dropout_sources
+
+        dropped = dropout_sources(files or [], mc_dropout, settings, seed=seed)
         if not dropped and model is None:
             raise UserError("--mc-dropout asks a network", remedy="name a run, or give --model and --data")
         sources += dropped
     if model is not None and data is not None:
+        from calmix.training.network_sources import predicted_sources
+
         columns = {
             "text": text_column,
             "pair": pair_column,
@@ -102,7 +106,9 @@ def evaluate(
             "id": id_column,
             "image": image_column,
         }
-        sources += _predicted(model, data, columns, settings, mc_dropout, seed=seed, origin=len(sources))
+        sources += predicted_sources(
+            model, data, columns, settings, mc_dropout, seed=seed, origin=len(sources)
+        )
     elif model is not None or data is not None:
         missing = "--data" if data is None else "--model"
         raise UserError("--model and --data belong together", remedy=f"give {missing} too")
@@ -126,83 +132,6 @@ def evaluate(
         _print(result)
 
 
-def _dropout_sources(files: list[Path], passes: int, settings: dict[str, Any], *, seed: int) -> list[Source]:
-    """The splits of every run again, with dropout on: by the saved model, and with its temperature undone."""
-    from calmix.calibration.file_evaluation import Source
-    from calmix.run import Run
-    from calmix.training.mc_dropout import dropout_with_checkpoint
-    from calmix.training.run_rows import rows_of_run
-
-    made = []
-    for place, path in enumerate(files):
-        if not (path / "config.yaml").is_file():
-            continue
-        run = Run.open(path)
-        metrics = run.metrics()
-        temperature = float(metrics["temperature"])
-        length = settings["max_length"] or run.config()["max_length"]
-        remedy = "give the rows with --model RUN --data FILE"
-        for split, rows in rows_of_run(run, remedy=remedy).items():
-            found = dropout_with_checkpoint(
-                run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}
-            )
-            facts = {"mc_dropout": passes, "encoder_passes": found.encoder_passes}
-            # The temperature was fitted on these very rows.
-            fitted = {"in_sample": True} if metrics["splits"][split]["calibrated"].get("in_sample") else {}
-            name = f"{run.path}:{split}, MC dropout"
-            for stage, scale in (("calibrated", 1.0), ("uncalibrated", 1 / temperature)):
-                predictions = found.predictions(rows, scale)
-                is_calibrated = stage == "calibrated"
-                title = name if is_calibrated else f"{name} (uncalibrated)"
-                own = facts | (fitted if is_calibrated else {})
-                made.append(Source(title, partial(list, [predictions]), place, split, stage, own))
-    return made
-
-
-def _predicted(
-    model: Path,
-    data: str,
-    columns: dict[str, str | None],
-    settings: dict[str, Any],
-    mc_dropout: int | None,
-    *,
-    seed: int,
-    origin: int,
-) -> list[Source]:
-    """What a checkpoint says about a labelled file; a run knows its own columns and length."""
-    from calmix.calibration.file_evaluation import Source
-    from calmix.data.columns import ColumnNames
-    from calmix.data.embedded_images import PREFIX
-    from calmix.data.reading import read_rows
-    from calmix.models.loading import trained_labels
-    from calmix.run import Run
-
-    checkpoint = model
-    if (model / "config.yaml").is_file():
-        run = Run.open(model)
-        trained = run.config()
-        columns = {name: value or trained.get(f"{name}_column") for name, value in columns.items()}
-        settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}
-        checkpoint = run.model
-    # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
-    name = Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
-    labels = trained_labels(checkpoint)
-    rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
-
-    from calmix.training.prediction import as_predictions, predict_with_checkpoint
-
-    predictions = as_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
-    found = [Source(f"{model}:{data}", lambda: [predictions], origin)]
-    if mc_dropout is not None:
-        from calmix.training.mc_dropout import dropout_with_checkpoint
-
-        passes = dropout_with_checkpoint(checkpoint, rows, passes=mc_dropout, seed=seed, **settings)
-        mean = passes.predictions(rows)
-        facts = {"mc_dropout": mc_dropout, "encoder_passes": passes.encoder_passes}
-        found.append(Source(f"{model}:{data}, MC dropout", lambda: [mean], origin, facts=facts))
-    return found
-
-
 def _print(result: dict[str, Any]) -> None:
     from rich.console import Console
 
@@ -211,7 +140,9 @@ def _print(result: dict[str, Any]) -> None:
         console.print(table.to_rich())
     paired = [found for found in result["differences"] if found["metric"] in COMPARED]
     if paired:
-        console.print(_difference_table(paired).to_rich())
+        from calmix.report.evaluation_tables import difference_table
+
+        console.print(difference_table(paired).to_rich())
     for found in result["differences"]:
         if found["metric"] is None:
             pair = f"{found['first']} and {found['second']}"
@@ -222,77 +153,10 @@ def _print(result: dict[str, Any]) -> None:
 
 def _that_fit(console: Console, files: list[dict[str, Any]]) -> list[Table]:
     """One table, or two narrower ones if the terminal is too narrow for it."""
-    whole = _file_table(files, (*SCORES[:-1], *ERRORS))
+    from calmix.report.evaluation_tables import file_table
+
+    whole = file_table(files, (*SCORES[:-1], *ERRORS))
     unlimited = console.options.update(max_width=10_000)
     if console.measure(whole.to_rich(), options=unlimited).maximum <= console.width:
         return [whole]
-    return [_file_table(files, SCORES), _file_table(files, ERRORS)]
-
-
-def _file_table(files: list[dict[str, Any]], keys: tuple[str, ...]) -> Table:
-    from calmix.report.tables import (
-        IN_SAMPLE,
-        IN_SAMPLE_NOTE,
-        METRICS,
-        WITHIN_NOISE,
-        WITHIN_NOISE_NOTE,
-        Column,
-        Table,
-        ece_text,
-        is_within_noise,
-    )
-
-    shown = [metric for metric in METRICS if metric.key in keys and metric.key in files[0]]
-    has_intervals = "ece_ci" in files[0]
-    titles = [metric.title if has_intervals else metric.title.removesuffix(INTERVAL) for metric in shown]
-    rows = []
-    for one in files:
-        cells = {metric.key: metric.show(one[metric.key]) for metric in shown}
-        if "ece" in cells:
-            cells["ece"] = ece_text(one) + (
-                f" {WITHIN_NOISE}" if has_intervals and is_within_noise(one) else ""
-            )
-        if "ece_noise_floor" in cells:
-            cells["ece_noise_floor"] += f" ({100 * one['ece_noise_floor_p95']:.2f})"
-        rows.append((one["file"] + (f" {IN_SAMPLE}" if one.get("in_sample") else ""), *cells.values()))
-    marks = {WITHIN_NOISE: WITHIN_NOISE_NOTE, IN_SAMPLE: IN_SAMPLE_NOTE}
-    text = "".join(cell for row in rows for cell in row)
-    first = files[0]
-    return Table(
-        caption=f"{first['kind']}, {first['bins']} bins, closed on the {first['edges']}",
-        columns=(
-            Column("File", numeric=False),
-            *(Column(title, metric.meaning) for title, metric in zip(titles, shown, strict=True)),
-        ),
-        rows=tuple(rows),
-        notes=tuple(f"{mark} {note}" for mark, note in marks.items() if mark in text),
-    )
-
-
-def _difference_table(differences: list[dict[str, Any]]) -> Table:
-    from calmix.report.tables import METRICS, Column, Table
-
-    metrics = {metric.key: metric for metric in METRICS}
-    rows = []
-    for found in differences:
-        metric = metrics[found["metric"]]
-        limits = found["ci"]
-        interval = "" if limits is None else f"[{', '.join(metric.show(limit) for limit in limits)}]"
-        # An interval that does not hold 0 tells the two apart.
-        apart = limits is not None and not limits[0] <= 0 <= limits[1]
-        pair = f"{found['first']} − {found['second']}"
-        title = metric.title.removesuffix(INTERVAL)
-        rows.append((pair, title, metric.show(found["difference"]), interval, "*" if apart else ""))
-    return Table(
-        caption="Paired differences (first − second, same rows)",
-        columns=(
-            Column("Pair", numeric=False),
-            Column("Metric", numeric=False),
-            Column("Difference"),
-            Column("95 %"),
-            Column("", numeric=False),
-        ),
-        rows=tuple(rows),
-        notes=("* the interval does not hold 0",) if any(row[-1] for row in rows) else (),
-        grouped=True,
-    )
+    return [file_table(files, SCORES), file_table(files, ERRORS)]

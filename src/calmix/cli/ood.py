@@ -9,7 +9,7 @@ import typer
 
 from calmix.cli.options import AsJson, Config, print_json
 from calmix.run import Run, is_comparison
-from calmix.user_error import UserError
+from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
     from calmix.data.columns import ColumnNames
@@ -52,7 +52,9 @@ def ood(
 
     Every kept run of a comparison, by method: calmix ood comparison --out letters=notmnist.npz
     """
-    _check_numbers(mc_dropout=mc_dropout, seed=seed, batch_size=batch_size)
+    check_least("--mc-dropout", mc_dropout, 0)
+    check_least("--seed", seed, 0)
+    check_least("--batch-size", batch_size, 1)
 
     from calmix.data.columns import ColumnNames
     from calmix.data.splits import name_outside
@@ -99,13 +101,6 @@ def ood(
     write_report(result, page)
     if not as_json:
         print(f"report: {page}")
-
-
-def _check_numbers(*, mc_dropout: int, seed: int, batch_size: int) -> None:
-    given = {"--mc-dropout": (mc_dropout, 0), "--seed": (seed, 0), "--batch-size": (batch_size, 1)}
-    for option, (value, least) in given.items():
-        if value < least:
-            raise UserError(f"{option} is {value}", remedy=f"give a whole number of at least {least}")
 
 
 def _open(run: Path) -> Run:

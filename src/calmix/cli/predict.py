@@ -9,7 +9,7 @@ import typer
 
 from calmix.cli.options import AsJson, Config, print_json
 from calmix.run import Run
-from calmix.user_error import UserError
+from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
     from calmix.calibration.selective import GuaranteedThreshold
@@ -47,6 +47,7 @@ def predict(
     opened = Run.open(run)
     if input is None or output is None:
         raise UserError("both --input and --output are needed", remedy="name the two files")
+    check_least("--batch-size", batch_size, 1)
     check_writable(output)
     guarantee = _guarantee(opened, target_accuracy, accept_above)
     trained, metrics = opened.config(), opened.metrics()

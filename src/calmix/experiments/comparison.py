@@ -29,7 +29,7 @@ from calmix.experiments.store import RunStore
 from calmix.experiments.summary import summarise, write_summary
 from calmix.run import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
-from calmix.user_error import UserError
+from calmix.user_error import UserError, check_least
 
 CONFIG_FILE, SUMMARY_FILE = "config.yaml", "summary.csv"
 KEEP_MODELS = ("best", "all", "none")
@@ -55,8 +55,8 @@ class CompareConfig:
             raise UserError("no seeds", remedy="give --seeds 0,1,2")
         if self.executor not in EXECUTORS:
             raise UserError(f"--executor is {self.executor!r}", remedy=f"choose {' or '.join(EXECUTORS)}")
-        if self.workers is not None and self.workers < 1:
-            raise UserError(f"--workers is {self.workers}", remedy="give a whole number of at least 1")
+        if self.workers is not None:
+            check_least("--workers", self.workers, 1)
         if self.keep_models not in KEEP_MODELS:
             choices = ", ".join(KEEP_MODELS)
             raise UserError(f"--keep-models is {self.keep_models!r}", remedy=f"choose one of {choices}")

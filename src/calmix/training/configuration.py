@@ -11,7 +11,7 @@ from typing import Any
 from calmix.data.augmentation import parse_steps
 from calmix.data.columns import ColumnNames
 from calmix.training.specification import parse_specification
-from calmix.user_error import UserError
+from calmix.user_error import UserError, check_least
 
 EDGES = ("right", "left")
 ALL_ROWS = "all"
@@ -124,13 +124,13 @@ class TrainConfig:
         named = (teacher,) if isinstance(teacher, str) else tuple(str(name) for name in teacher)
         object.__setattr__(self, "teacher", () if named == (NO_TEACHER,) else named)
         self._check_distillation()
-        _at_least("--epochs", self.epochs, 1)
-        _at_least("--batch-size", self.batch_size, 1)
-        _at_least("--max-length", self.max_length, 4)
-        _at_least("--bins", self.bins, 1)
+        check_least("--epochs", self.epochs, 1)
+        check_least("--batch-size", self.batch_size, 1)
+        check_least("--max-length", self.max_length, 4)
+        check_least("--bins", self.bins, 1)
         if self.train_rows is not None:
-            _at_least("--train-rows", self.train_rows, 2)
-        _at_least("--seed", self.seed, 0)
+            check_least("--train-rows", self.train_rows, 2)
+        check_least("--seed", self.seed, 0)
         if self.train_region not in REGIONS:
             raise UserError(
                 f"--train-region is {self.train_region!r}", remedy=f"choose one of {', '.join(REGIONS)}"
@@ -142,9 +142,9 @@ class TrainConfig:
         if not 0 < self.learning_rate < 10:
             raise UserError(f"--learning-rate is {self.learning_rate}", remedy="give a number such as 2e-5")
         if self.threads is not None:
-            _at_least("--threads", self.threads, 1)
+            check_least("--threads", self.threads, 1)
         if self.checkpoint_steps is not None:
-            _at_least("--checkpoint-steps", self.checkpoint_steps, 1)
+            check_least("--checkpoint-steps", self.checkpoint_steps, 1)
         if self.edges not in EDGES:
             raise UserError(f"--edges is {self.edges!r}", remedy="choose right or left")
         if not isinstance(self.trainer, Mapping):
@@ -173,7 +173,7 @@ class TrainConfig:
     def _check_distillation(self) -> None:
         check_distillation(self.tau, self.hard_weight)
         if self.student_layers is not None:
-            _at_least("--student-layers", self.student_layers, 1)
+            check_least("--student-layers", self.student_layers, 1)
         if not 0 <= self.teacher_label_smoothing < 1:
             raise UserError(
                 f"--teacher-label-smoothing is {self.teacher_label_smoothing}", remedy="give 0.1 or so"
@@ -246,8 +246,3 @@ def check_distillation(tau: float, hard_weight: float) -> None:
         raise UserError(f"--tau is {tau}", remedy="give a number above 0, such as 2")
     if not 0 <= hard_weight <= 1:
         raise UserError(f"--hard-weight is {hard_weight}", remedy="give a number from 0 to 1")
-
-
-def _at_least(option: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{option} is {value}", remedy=f"give a whole number of at least {least}")

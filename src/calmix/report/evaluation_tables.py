@@ -1,0 +1,78 @@
+"""The tables of `calmix evaluate`: files side by side, and their paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calmix.report.tables import (
+    IN_SAMPLE,
+    IN_SAMPLE_NOTE,
+    METRICS,
+    WITHIN_NOISE,
+    WITHIN_NOISE_NOTE,
+    Column,
+    Table,
+    ece_text,
+    is_within_noise,
+)
+
+# What the title of the ECE says beside its name.
+INTERVAL = " [95 %]"
+
+
+def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
+    """A row for every file; the metrics of `keys` that were measured."""
+    shown = [metric for metric in METRICS if metric.key in keys and metric.key in files[0]]
+    has_intervals = "ece_ci" in files[0]
+    titles = [metric.title if has_intervals else metric.title.removesuffix(INTERVAL) for metric in shown]
+    rows = []
+    for one in files:
+        cells = {metric.key: metric.show(one[metric.key]) for metric in shown}
+        if "ece" in cells:
+            cells["ece"] = ece_text(one) + (
+                f" {WITHIN_NOISE}" if has_intervals and is_within_noise(one) else ""
+            )
+        if "ece_noise_floor" in cells:
+            cells["ece_noise_floor"] += f" ({100 * one['ece_noise_floor_p95']:.2f})"
+        rows.append((one["file"] + (f" {IN_SAMPLE}" if one.get("in_sample") else ""), *cells.values()))
+    marks = {WITHIN_NOISE: WITHIN_NOISE_NOTE, IN_SAMPLE: IN_SAMPLE_NOTE}
+    text = "".join(cell for row in rows for cell in row)
+    first = files[0]
+    return Table(
+        caption=f"{first['kind']}, {first['bins']} bins, closed on the {first['edges']}",
+        columns=(
+            Column("File", numeric=False),
+            *(Column(title, metric.meaning) for title, metric in zip(titles, shown, strict=True)),
+        ),
+        rows=tuple(rows),
+        notes=tuple(f"{mark} {note}" for mark, note in marks.items() if mark in text),
+    )
+
+
+def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for every pair of files and metric."""
+    metrics = {metric.key: metric for metric in METRICS}
+    rows = []
+    for found in differences:
+        metric = metrics[found["metric"]]
+        limits = found["ci"]
+        interval = "" if limits is None else f"[{', '.join(metric.show(limit) for limit in limits)}]"
+        # An interval that does not hold 0 tells the two apart.
+        apart = limits is not None and not limits[0] <= 0 <= limits[1]
+        pair = f"{found['first']} − {found['second']}"
+        title = metric.title.removesuffix(INTERVAL)
+        rows.append((pair, title, metric.show(found["difference"]), interval, "*" if apart else ""))
+    return Table(
+        caption="Paired differences (first − second, same rows)",
+        columns=(
+            Column("Pair", numeric=False),
+            Column("Metric", numeric=False),
+            Column("Difference"),
+            Column("95 %"),
+            Column("", numeric=False),
+        ),
+        rows=tuple(rows),
+        notes=("* the interval does not hold 0",) if any(row[-1] for row in rows) else (),
+        grouped=True,
+    )
