@@ -147,7 +147,7 @@ class ReadPage(HTMLParser):
             self.text += data
             if here == "caption":
                 self._caption += data
-            elif here in ("td", "th"):
+            elif {"td", "th"} & set(self._inside):
                 self._rows[-1][-1] += data
 
 

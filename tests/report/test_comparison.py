@@ -118,11 +118,12 @@ def test_before_and_after_temperature_scaling(data):
 def test_the_page_holds_recommendation_paths_tables_failures_and_command(data, read_page, tmp_path):
     page = read_page(write_comparison_report(data, tmp_path / "report.html").read_text())
     for text in (
-        "`mix` lowers NLL by 0.2.", "Chosen: `mix`.", "compared/runs/abc/model", "compared/runs/def/model",
+        "mix lowers NLL by 0.2.", "Chosen: mix.", "compared/runs/abc/model", "compared/runs/def/model",
         "calmix compare --from runs/compared", "out of <memory>", NASTY, "1 min 15 s",
     ):  # fmt: skip
         assert text in page.text
     assert "b" not in page.tags
+    assert "code" in page.tags  # `mix`
     assert any("plain + temperature" in caption for caption in page.tables)
     assert len(page.charts) == 2 + 2 * 2
     assert not [address for address in page.addresses if address.startswith(("http", "//"))]
