@@ -1,8 +1,8 @@
 """Validation ECE and training loss after every epoch of the runs of a comparison, mean over seeds.
 
-    python results/mixup_uncertainty/epochs/epochs.py COMPARISON
+    python results/mixup_uncertainty/epochs.py COMPARISON OUT
 
-Writes `epochs.csv` and `epochs.svg` beside this file.
+Writes `epochs.csv` and `epochs.svg` into OUT.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from pathlib import Path
 from calmix.experiments.comparison import Plan
 from calmix.experiments.store import RunStore
 
-HERE = Path(__file__).parent
 COLUMNS = ("train_loss", "accuracy", "validation_nll", "validation_ece")
 COLOURS = ("#EE6677", "#4477AA", "#228833", "#CCBB44", "#AA3377", "#66CCEE", "#888888")
 Curve = list[tuple[float, float]]
 
 
 def main() -> None:
-    directory = Path(sys.argv[1])
+    directory, out = Path(sys.argv[1]), Path(sys.argv[2])
     plan, store = Plan.read(directory), RunStore(directory / "runs")
     curves: dict[str, Curve] = {}
-    with (HERE / "epochs.csv").open("w", newline="") as file:
+    with (out / "epochs.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         names = [f"{name}_{kind}" for name in COLUMNS for kind in ("mean", "std")]
         writer.writerow(["arm", "epoch", "seeds", *names])
@@ -41,7 +40,7 @@ def main() -> None:
                     [arm.name, entries[0]["epoch"], len(entries), *(f"{number:.5f}" for number in numbers)]
                 )
                 curves[arm.name].append(mean_and_deviation(values["validation_ece"]))
-    (HERE / "epochs.svg").write_text(picture(curves), encoding="utf-8")
+    (out / "epochs.svg").write_text(picture(curves), encoding="utf-8")
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
