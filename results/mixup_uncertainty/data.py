@@ -3,7 +3,7 @@
     python results/mixup_uncertainty/data.py DATA OUT
 
 DATA holds fashion_mnist (train and test), mnist and notmnist (test), each an .npz. Seeded samples keep a run
-within two minutes on one core; validation is drawn from training and taken out of it.
+at a few minutes of one core; validation is drawn from training and taken out of it.
 """
 
 from __future__ import annotations
