@@ -107,6 +107,38 @@ def test_a_model_that_never_reaches_the_target_is_told_so():
     assert "more rows would not help" in found.explain()
 
 
+def test_an_accuracy_of_exactly_the_target_is_never_certified_and_says_so():
+    # (1 - 0.95) * 100 is a little more than 5 in floating point.
+    found = guaranteed_threshold([0.9] * 100, [1] * 95 + [0] * 5, 0.95)
+    assert (found.threshold, found.rows_needed) == (None, None)
+    assert "does not exceed it" in found.explain()
+
+
+def test_a_target_missed_by_a_hair_needs_more_rows_than_anybody_has():
+    found = guaranteed_threshold([0.9] * 100, [1] * 95 + [0] * 5, 0.95 - 1e-7)
+    assert (found.threshold, found.rows_needed) == (None, None)
+    assert guaranteed_threshold([0.9] * 100, [1] * 95 + [0] * 5, 0.949).rows_needed > 10_000
+
+
+@given(
+    st.integers(1, 400),
+    st.floats(0.0, 0.3),
+    st.integers(1, 30),
+    st.sampled_from([0.8, 0.9, 0.95, 0.97, 0.98, 0.99]),
+    st.integers(0, 2**32 - 1),
+)
+def test_every_sample_has_an_answer(rows, error_rate, values, target, seed):
+    generator = np.random.default_rng(seed)
+    confidence = generator.integers(0, values, rows) / values
+    correct = generator.random(rows) >= error_rate
+    found = guaranteed_threshold(confidence, correct, target)
+    assert (found.threshold is None) == (found.coverage == 0.0)
+    if found.rows_needed is not None:
+        assert found.rows_needed > 0
+        # Only a part that is better than the target can pass with more rows of its kind.
+        assert coverage_at_accuracy(confidence, correct, target) > 0.0
+
+
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=40), st.floats(0.05, 0.95))
 def test_coverage_at_accuracy_is_the_widest_of_all_thresholds(rows, target):
     confidence = np.array([value for value, _ in rows]) / 6

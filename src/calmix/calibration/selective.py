@@ -13,6 +13,10 @@ from calmix.calibration.risk_coverage import rank_errors, risk_coverage_curve
 
 # Rows from which an accuracy can be guessed at all.
 FEWEST_TO_JUDGE = 10
+# A target that would take more rows than this is out of reach: nobody labels a thousand million.
+MOST_ROWS_NEEDED = 10**9
+# The last bit of k/n must not decide.
+ROUNDING = 1e-12
 
 
 def coverage_at_accuracy(confidence: npt.ArrayLike, correct: npt.ArrayLike, target_accuracy: float) -> float:
@@ -25,7 +29,7 @@ def coverage_at_accuracy(confidence: npt.ArrayLike, correct: npt.ArrayLike, targ
     """
     target = check_fraction(target_accuracy, name="target_accuracy")
     curve = risk_coverage_curve(confidence, correct)
-    reached = curve.risk <= 1.0 - target + 1e-12  # the last bit of k/n must not decide
+    reached = curve.risk <= 1.0 - target + ROUNDING
     return float(curve.coverage[reached].max(initial=0.0))
 
 
@@ -34,8 +38,9 @@ class GuaranteedThreshold:
     """The outcome of `guaranteed_threshold`: accept a row when its confidence is >= `threshold`.
 
     `threshold` is None where nothing could be certified; then `rows_needed` says how many rows of this kind
-    it would take (None where the model does not reach the target on any part of these rows, so that more
-    rows would not help), and `coverage` and `accepted` are 0.
+    it would take (None where the model does not exceed the target on any part of these rows, so that more
+    rows would not help: an accuracy of exactly the target is never certified), and `coverage` and `accepted`
+    are 0.
     """
 
     threshold: float | None
@@ -62,7 +67,7 @@ class GuaranteedThreshold:
             )
         nothing = f"{self.rows} rows certify no threshold for accuracy {self.target_accuracy:g} at {sure}"
         if self.rows_needed is None:
-            return f"{nothing}; the model does not reach it at any coverage, so more rows would not help"
+            return f"{nothing}; the model does not exceed it at any coverage, so more rows would not help"
         return f"{nothing}; it would take about {self.rows_needed} rows"
 
 
@@ -151,16 +156,24 @@ def _rows_needed(
 ) -> int | None:
     """The fewest rows with which some threshold would pass if accuracy and coverage stayed as seen here.
 
-    The share of errors among a handful of rows says nothing, so shorter stretches are left out.
+    The share of errors among a handful of rows says nothing, so shorter stretches are left out. Neither does a
+    share of exactly 1 - target, however many rows show it; 5 of 100 at 0.95 is such a share, though
+    5 < (1 - 0.95) * 100 in floating point.
+
+    >>> _rows_needed(np.array([100]), np.array([5]), 100, 0.95, 0.05) is None
+    True
+    >>> _rows_needed(np.array([100]), np.array([4]), 100, 0.95, 0.05)
+    2615
     """
+    rate_seen = errors / accepted
     promising = np.flatnonzero(
-        (errors < (1.0 - target) * accepted) & (accepted >= min(FEWEST_TO_JUDGE, rows))
+        (rate_seen < 1.0 - target - ROUNDING) & (accepted >= min(FEWEST_TO_JUDGE, rows))
     )
     if not promising.size:
         return None
     # A few dozen coverages stand for all.
     promising = promising[np.unique(np.linspace(0, len(promising) - 1, 64).astype(np.int64))]
-    coverage, rate = accepted[promising] / rows, errors[promising] / accepted[promising]
+    coverage, rate = accepted[promising] / rows, rate_seen[promising]
 
     def would_pass(size: int) -> bool:
         kept = np.floor(coverage * size).astype(np.int64)
@@ -170,6 +183,8 @@ def _rows_needed(
 
     enough = 1
     while not would_pass(enough):
+        if enough > MOST_ROWS_NEEDED:
+            return None
         enough *= 2
     short = enough // 2
     while enough - short > 1:
