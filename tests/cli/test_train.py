@@ -321,3 +321,28 @@ def test_a_path_is_printed_as_it_is_however_long_and_whatever_it_holds(run, tmp_
     lines = capsys.readouterr().out.splitlines()
     assert f"model:  {moved / 'model'}" in lines
     assert f"report: {moved / 'report.html'}" in lines
+
+
+def test_a_run_that_has_not_learned_says_so_and_what_to_change(calmix, encoders, reviews, tmp_path):
+    def run(name, *settings):
+        code, out, err = calmix(
+            "train", "--train", reviews / "train.csv", "--validation", reviews / "validation.csv",
+            "--test", reviews / "test.csv", "--model", encoders("bert"), "--output", tmp_path / name,
+            "--batch-size", 16, *settings,
+        )  # fmt: skip
+        assert code == 0, err
+        card = (tmp_path / name / "model" / "README.md").read_text()
+        page = (tmp_path / name / "report.html").read_text()
+        return out, card, page, read_json(tmp_path / name / "metrics.json")["learning"]
+
+    out, card, page, verdict = run("gentle", "--epochs", 2, "--learning-rate", "1e-6")
+    assert not verdict["learned"]
+    assert {"accuracy_at_majority", "training_loss_flat"} <= set(verdict["reasons"])
+    assert "--learning-rate 1e-4 --epochs" in verdict["advice"]
+    for place in (out, card, page):
+        assert "This model has not learned" in place
+        assert "--learning-rate 1e-4" in place.replace("\\", "")
+    out, card, page, verdict = run("trained", "--epochs", 12, "--learning-rate", "3e-3")
+    assert verdict == {"learned": True, "reasons": [], "messages": [], "advice": ""}
+    for place in (out, card, page):
+        assert "not learned" not in place

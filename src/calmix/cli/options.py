@@ -92,9 +92,9 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
 
 
-def print_line(console: Console, line: str) -> None:
+def print_line(console: Console, line: str, style: str | None = None) -> None:
     """A line as it is: never broken, so that a path in it can be copied, and never read as markup."""
-    console.print(line, soft_wrap=True, highlight=False, markup=False)
+    console.print(line, soft_wrap=True, highlight=False, markup=False, style=style)
 
 
 Config = Annotated[

@@ -103,11 +103,14 @@ def show_run(run: Run) -> None:
     """The headline metrics, what the data checks found, and where everything is."""
     from rich.console import Console
 
+    from calmix.report.learning import learning_lines
     from calmix.report.tables import HEADLINE_KEYS, metrics_table
 
     metrics = run.metrics()
     console = Console()
     console.print(metrics_table(metrics, HEADLINE_KEYS).to_rich())
+    for line in learning_lines(metrics):
+        print_line(console, f"WARNING: {line}", style="bold red")
     for check in metrics["data_checks"]:
         print_line(console, f"{check['severity']}: {check['split']}: {check['message']}")
     print_line(console, f"temperature {metrics['temperature']:.3f}, folded into the saved model")

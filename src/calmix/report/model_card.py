@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from calmix.models.built_in import BUILT_IN
+from calmix.report.learning import learning_quote
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
 from calmix.run import Run, replacing
 
@@ -61,6 +62,7 @@ def write_model_card(
     parts = [
         f"---\n{front}---",
         f"# {escape_markdown(run.path.resolve().name)}",
+        *filter(None, [learning_quote(metrics)]),
         _what_it_is(metrics),
         "## Use\n\n" + _use(metrics),
         "## Labels\n\n" + _labels(metrics),

@@ -20,6 +20,7 @@ from calmix.report.dynamics_summary import (
 )
 from calmix.report.guidance import guidance_blocks
 from calmix.report.history import error_figure, history_figure, history_table
+from calmix.report.learning import TITLE, has_not_learned, learning_blocks
 from calmix.report.page import (
     Beside,
     Block,
@@ -87,7 +88,8 @@ def training_texts(run: Run) -> dict[str, str] | None:
 
 def run_page(run: Run, metrics: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> Page:
     """The report as data."""
-    sections = [Section("Metrics", _metrics_blocks(metrics))]
+    sections = [Section(TITLE, learning_blocks(metrics))] if has_not_learned(metrics) else []
+    sections.append(Section("Metrics", _metrics_blocks(metrics)))
     sections += [
         Section(f"Reliability: {split}", _split_blocks(predictions_of_run(run, split), split, metrics))
         for split in metrics["splits"]
@@ -121,8 +123,9 @@ def lead(metrics: Mapping[str, Any]) -> str:
         if is_within_noise(after)
         else ""
     )
+    verdict = f"{TITLE}. " if has_not_learned(metrics) else ""
     return (
-        f"On {split} the model is right on {100 * after['accuracy']:.1f} % of {after['n']:,} rows. "
+        f"{verdict}On {split} the model is right on {100 * after['accuracy']:.1f} % of {after['n']:,} rows. "
         f"Its expected calibration error is {100 * before['ece']:.2f} % as trained and "
         f"{100 * after['ece']:.2f} % after temperature scaling.{noise}"
     )

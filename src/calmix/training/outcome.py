@@ -22,7 +22,9 @@ from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.models.folding import fold_temperature, merged
 from calmix.run import Run, remove_leftovers, write_json
 from calmix.training.configuration import TrainConfig
+from calmix.training.default_settings import default_settings
 from calmix.training.guidance import write_guidance
+from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
 from calmix.training.prediction import as_predictions, predict_logits
 from calmix.training.prepared import Prepared
 from calmix.training.progress import quiet
@@ -71,6 +73,8 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
             "folded": True,
         },
     )
+    epochs = history(trainer, journal.losses())
+    learning = judge_run(config, prepared, validation, scaling, epochs)
     metrics = {
         "method": config.method,
         "model": config.model,
@@ -85,7 +89,8 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
         **pixel_facts(prepared),
         "splits": measure(predictions, scaling.temperature_, config),
-        "history": history(trainer, journal.losses()),
+        "history": epochs,
+        "learning": learning.as_dict(),
         "data_checks": [
             {"severity": f.severity, "split": f.split, "message": f.message, "count": f.count}
             for f in prepared.findings
@@ -97,6 +102,28 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     write_json(run.metrics_file, metrics)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
+
+
+def judge_run(
+    config: TrainConfig,
+    prepared: Prepared,
+    validation: Predictions,
+    scaling: TemperatureScaling,
+    epochs: list[dict[str, Any]],
+) -> Learning:
+    """Whether the run has learned anything, and what to change if it has not."""
+    usual = default_settings(config.model, len(prepared.splits.train), config.batch_size)
+    settings = Settings(
+        learning_rate=config.learning_rate,
+        epochs=config.epochs,
+        usual_rate=usual.learning_rate,
+        usual_epochs=usual.epochs,
+        soft_targets=config.method != "plain" or config.label_smoothing > 0 or bool(config.teacher),
+    )
+    facts = ValidationFacts.of(
+        validation, scaling.temperature_, scaling.at_bound_, settings.lowest_temperature
+    )
+    return judge_learning(facts, epochs, settings)
 
 
 def pixel_facts(prepared: Prepared) -> dict[str, Any]:

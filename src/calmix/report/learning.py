@@ -1,0 +1,43 @@
+"""The verdict that a run has not learned, as its report, its model card and the terminal show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calmix.report.page import Block, Prose
+from calmix.report.tables import escape_markdown
+
+TITLE = "This model has not learned"
+MEANING = "its accuracy, calibration and data map say nothing about the method or the data"
+
+
+def has_not_learned(metrics: Mapping[str, Any]) -> bool:
+    """Whether the run was judged, and found not to have learned; runs of earlier versions were not judged.
+
+    >>> has_not_learned({"learning": {"learned": False}}), has_not_learned({})
+    (True, False)
+    """
+    return not metrics.get("learning", {}).get("learned", True)
+
+
+def learning_lines(metrics: Mapping[str, Any]) -> list[str]:
+    """Headline, one line for each sign, and what to change; nothing for a run that has learned."""
+    if not has_not_learned(metrics):
+        return []
+    learning = metrics["learning"]
+    return [f"{TITLE}: {MEANING}.", *map(str, learning["messages"]), str(learning["advice"])]
+
+
+def learning_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
+    """For the report."""
+    return tuple(Prose(f"{line[:1].upper()}{line[1:]}", "warning") for line in learning_lines(metrics))
+
+
+def learning_quote(metrics: Mapping[str, Any]) -> str:
+    """For the model card: a quoted block above everything else, or nothing."""
+    lines = learning_lines(metrics)
+    if not lines:
+        return ""
+    headline, *signs, advice = map(escape_markdown, lines)
+    return "\n".join([f"> **{headline}**", ">", *(f"> - {sign}" for sign in signs), ">", f"> {advice}"])

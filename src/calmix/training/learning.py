@@ -1,0 +1,227 @@
+"""Whether a run has learned anything: signs that it has not, and what to change.
+
+A run that was trained too gently or too briefly ends like any other: with a temperature, an expected
+calibration error, a report. Four signs tell it from a run that has learned; all are read from the validation
+rows and the history of the epochs.
+
+    accuracy_at_majority   accuracy is not significantly above the share of the largest class, and the NLL
+                           hardly below that of the class shares
+    low_temperature        the fitted temperature is significantly below 0.5: the logits are still small
+    temperature_at_bound   the fitted temperature is at its upper bound: the logits say nothing
+    still_improving        the validation NLL fell by much in the last epoch
+    training_loss_flat     the training loss of the last epoch is that of the first, and that of guessing
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.scores import log_loss_rows
+
+# One-sided level of the test of accuracy against the largest class, and of T against its threshold.
+SIGNIFICANCE = 0.05
+# Of the entropy of the class shares. Where one class is nearly everything, accuracy cannot rise above it, and
+# a useful model shows by its NLL; what gains less than this over the class shares is of no use to anybody.
+LEAST_GAIN = 0.05
+# A network that fits hard labels ends overconfident (T above 1) or nearly calibrated. Halved logits mean that
+# training stopped while they were still growing.
+LOWEST_TEMPERATURE = 0.5
+# Mixed and smoothed labels, a focal loss and a teacher hold the logits down on purpose.
+LOWEST_TEMPERATURE_SOFT = 0.25
+# Of the entropy of the class shares. The rate decays to 0: the last epoch of a run that is done adds little.
+LARGEST_LAST_GAIN = 0.05
+# Of the loss of the first epoch, and of the loss of guessing by the class shares.
+FLAT_LOSS = 0.95
+# -2 log likelihood ratio of one parameter, one-sided: half of the χ² quantile.
+_LIKELIHOOD_DROP = 1.3528
+
+
+@dataclass(frozen=True)
+class ValidationFacts:
+    """What the verdict needs to know about the validation rows. NLLs are means, after temperature scaling."""
+
+    rows: int
+    right: int
+    majority_share: float
+    entropy: float
+    """Of the class shares: the NLL of guessing by them."""
+    nll: float
+    temperature: float
+    at_bound: str | None = None
+    nll_at_lowest: float = math.inf
+    """The NLL at the lowest temperature that passes."""
+
+    @classmethod
+    def of(
+        cls, validation: Predictions, temperature: float, at_bound: str | None, lowest: float
+    ) -> ValidationFacts:
+        shares = np.bincount(validation.labels) / len(validation)
+        present = shares[shares > 0]
+        return cls(
+            rows=len(validation),
+            right=int(validation.correct().sum()),
+            majority_share=float(shares.max()),
+            entropy=float(-(present * np.log(present)).sum()),
+            nll=float(log_loss_rows(validation.with_temperature(temperature)).mean()),
+            temperature=temperature,
+            at_bound=at_bound,
+            nll_at_lowest=float(log_loss_rows(validation.with_temperature(lowest)).mean()),
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the run was trained, and what is usual for its network and number of rows."""
+
+    learning_rate: float
+    epochs: int
+    usual_rate: float
+    usual_epochs: int
+    soft_targets: bool = False
+
+    @property
+    def lowest_temperature(self) -> float:
+        return LOWEST_TEMPERATURE_SOFT if self.soft_targets else LOWEST_TEMPERATURE
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The verdict. `reasons` are codes, `messages` say the same in words."""
+
+    reasons: tuple[str, ...]
+    messages: tuple[str, ...]
+    advice: str
+
+    @property
+    def learned(self) -> bool:
+        return not self.reasons
+
+    def as_dict(self) -> dict[str, Any]:
+        """As in `metrics.json`."""
+        return {
+            "learned": self.learned,
+            "reasons": list(self.reasons),
+            "messages": list(self.messages),
+            "advice": self.advice,
+        }
+
+
+def judge_learning(
+    facts: ValidationFacts, history: Sequence[Mapping[str, Any]], settings: Settings
+) -> Learning:
+    """The signs that a run has not learned.
+
+    Six classes, 21 of 100 rows right where the largest class has 28:
+
+    >>> facts = ValidationFacts(100, 21, 0.28, 1.7, nll=1.72, temperature=0.9, nll_at_lowest=1.8)
+    >>> verdict = judge_learning(facts, [], Settings(2e-5, 2, usual_rate=2e-4, usual_epochs=6))
+    >>> verdict.learned, verdict.reasons, verdict.advice
+    (False, ('accuracy_at_majority',), 'Train again with --learning-rate 2e-4 --epochs 6.')
+    """
+    signs = {
+        "accuracy_at_majority": _majority_sign(facts),
+        "low_temperature": _temperature_sign(facts, settings.lowest_temperature),
+        "temperature_at_bound": _bound_sign(facts),
+        "still_improving": _improving_sign(facts, history),
+        "training_loss_flat": _flat_sign(facts, history),
+    }
+    found = {code: message for code, message in signs.items() if message}
+    return Learning(tuple(found), tuple(found.values()), _advice(tuple(found), settings) if found else "")
+
+
+def above_majority(right: int, rows: int, share: float) -> float:
+    """p-value of the one-sided binomial test that more rows are right than the largest class would give.
+
+    P(X >= right),  X ~ Binomial(rows, share)
+
+    >>> above_majority(8, 10, 0.5)  # (45 + 10 + 1) / 1024
+    0.0546875
+    """
+    return float(binom.sf(right - 1, rows, share))
+
+
+def _majority_sign(facts: ValidationFacts) -> str | None:
+    p = above_majority(facts.right, facts.rows, facts.majority_share)
+    if p <= SIGNIFICANCE or facts.nll <= (1 - LEAST_GAIN) * facts.entropy:
+        return None
+    return (
+        f"validation accuracy {facts.right / facts.rows:.1%} is not significantly above the share of the "
+        f"largest class, {facts.majority_share:.1%} (binomial test, n = {facts.rows:,}, p = {p:.2f})"
+    )
+
+
+def _temperature_sign(facts: ValidationFacts, lowest: float) -> str | None:
+    # With every row right the optimum is the bound, however large the logits are.
+    if facts.temperature >= lowest or facts.right == facts.rows:
+        return None
+    if facts.rows * (facts.nll_at_lowest - facts.nll) < _LIKELIHOOD_DROP:
+        return None
+    return (
+        f"the temperature is {facts.temperature:.2f}, below {lowest:g}: the logits are still so small that "
+        "the network is far underconfident"
+    )
+
+
+def _bound_sign(facts: ValidationFacts) -> str | None:
+    if facts.at_bound != "upper":
+        return None
+    return "the temperature is at its upper bound: the logits say nothing about the validation labels"
+
+
+def _improving_sign(facts: ValidationFacts, history: Sequence[Mapping[str, Any]]) -> str | None:
+    nlls = [float(epoch["validation_nll_calibrated"]) for epoch in history]
+    if len(nlls) < 2 or nlls[-1] > min(nlls) or facts.entropy == 0:
+        return None
+    gain = nlls[-2] - nlls[-1]
+    if gain <= LARGEST_LAST_GAIN * facts.entropy:
+        return None
+    return (
+        f"the validation NLL still fell in the last epoch, from {nlls[-2]:.3f} to {nlls[-1]:.3f} (by "
+        f"{gain / facts.entropy:.0%} of the NLL of guessing; above {LARGEST_LAST_GAIN:.0%} training stopped "
+        "too early)"
+    )
+
+
+def _flat_sign(facts: ValidationFacts, history: Sequence[Mapping[str, Any]]) -> str | None:
+    losses = [float(epoch["train_loss"]) for epoch in history if epoch.get("train_loss") is not None]
+    if len(losses) < 2 or losses[-1] < FLAT_LOSS * max(losses[0], facts.entropy):
+        return None
+    return f"the training loss hardly moved: {losses[0]:.3f} in the first epoch, {losses[-1]:.3f} in the last"
+
+
+def _advice(reasons: tuple[str, ...], settings: Settings) -> str:
+    """What to change: the rate where it is not the usual one, else the epochs, else the data."""
+    rate, usual = settings.learning_rate, settings.usual_rate
+    only_short = set(reasons) == {"still_improving"}
+    epochs = max(settings.usual_epochs, settings.epochs * (2 if "still_improving" in reasons else 1))
+    if rate > 2 * usual and not only_short:
+        text = f"Training may have diverged: train again with --learning-rate {shown_rate(usual)}"
+    elif rate < 0.75 * usual:
+        text = f"Train again with --learning-rate {shown_rate(usual)}"
+    else:
+        epochs = max(epochs, 2 * settings.epochs)
+        text = "Train again with"
+    changes_rate = not text.endswith("with")
+    if epochs > settings.epochs:
+        text += f" --epochs {epochs}"
+    if not changes_rate and "accuracy_at_majority" in reasons:
+        text += " and more rows; if that does not help, check that the labels belong to the texts"
+    return text + "."
+
+
+def shown_rate(rate: float) -> str:
+    """
+    >>> shown_rate(2e-4), shown_rate(1.5e-05), shown_rate(0.1)
+    ('2e-4', '1.5e-5', '0.1')
+    """
+    if rate >= 0.001:
+        return f"{rate:g}"
+    mantissa, exponent = f"{rate:.6e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"

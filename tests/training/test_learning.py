@@ -1,0 +1,164 @@
+"""A run that has not learned is recognised, one that has is left alone, and the remedy fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import binomtest, chi2
+
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.temperature import TemperatureScaling
+from calmix.training import learning
+from calmix.training.learning import Settings, ValidationFacts, above_majority, judge_learning
+
+USUAL = Settings(learning_rate=2e-4, epochs=6, usual_rate=2e-4, usual_epochs=6)
+GENTLE = Settings(learning_rate=2e-5, epochs=2, usual_rate=2e-4, usual_epochs=6)
+HEALTHY = ValidationFacts(500, 400, 0.4, 1.2, nll=0.5, temperature=1.3, nll_at_lowest=0.9)
+
+
+def epochs(nlls, losses=None):
+    losses = losses or [0.9 * nll for nll in nlls]
+    return [
+        {"validation_nll_calibrated": nll, "train_loss": loss} for nll, loss in zip(nlls, losses, strict=True)
+    ]
+
+
+def facts_of(logits, labels, lowest=0.5):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a bound, which some tests are about
+        scaling = TemperatureScaling().fit(logits, labels)
+    validation = Predictions.from_logits(logits, labels)
+    return ValidationFacts.of(validation, scaling.temperature_, scaling.at_bound_, lowest)
+
+
+def draw(rows, classes, scale, temperature, seed=0):
+    """Labels drawn at softmax(logits / temperature)."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(scale=scale, size=(rows, classes))
+    labels = (logits / temperature + generator.gumbel(size=logits.shape)).argmax(axis=1)
+    return logits, labels
+
+
+def test_a_healthy_run_has_no_sign():
+    verdict = judge_learning(HEALTHY, epochs([0.9, 0.55, 0.5]), USUAL)
+    assert verdict.as_dict() == {"learned": True, "reasons": [], "messages": [], "advice": ""}
+
+
+@pytest.mark.parametrize(("right", "rows", "share"), [(21, 98, 0.276), (60, 100, 0.5), (5, 5, 0.9)])
+def test_the_p_value_is_that_of_the_binomial_test(right, rows, share):
+    expected = binomtest(right, rows, share, alternative="greater").pvalue
+    assert above_majority(right, rows, share) == pytest.approx(expected)
+
+
+def test_accuracy_at_the_majority_share_is_a_sign_unless_the_nll_is_better_than_the_class_shares():
+    useless = ValidationFacts(300, 64, 0.276, 1.64, nll=1.66, temperature=1.0)
+    assert judge_learning(useless, [], GENTLE).reasons == ("accuracy_at_majority",)
+    # One row in a hundred is fraud: no accuracy is above 99 %, and yet the scores may tell.
+    shares = np.array([0.99, 0.01])
+    entropy = float(-(shares * np.log(shares)).sum())
+    rare = ValidationFacts(2000, 1981, 0.99, entropy, nll=0.6 * entropy, temperature=1.1)
+    assert judge_learning(rare, [], USUAL).learned
+
+
+def test_facts_are_those_of_the_predictions():
+    logits, labels = draw(400, 3, scale=2.0, temperature=1.0)
+    facts = facts_of(logits, labels)
+    shares = np.bincount(labels) / 400
+    probabilities = np.exp(logits / facts.temperature)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    assert facts.entropy == pytest.approx(-(shares * np.log(shares)).sum())
+    assert facts.majority_share == shares.max()
+    assert facts.right == (logits.argmax(axis=1) == labels).sum()
+    assert facts.nll == pytest.approx(-np.log(probabilities[np.arange(400), labels]).mean())
+
+
+def test_small_logits_are_a_sign_where_chance_does_not_explain_them():
+    logits, labels = draw(500, 3, scale=0.6, temperature=0.2)
+    facts = facts_of(logits, labels)
+    assert facts.temperature < 0.3
+    assert judge_learning(facts, [], USUAL).reasons == ("low_temperature",)
+    few = dataclasses.replace(facts, rows=6, right=5, temperature=0.4, nll_at_lowest=facts.nll + 0.1)
+    assert judge_learning(few, [], USUAL).learned, "six rows cannot show that the temperature is below 0.5"
+
+
+def test_the_bound_of_the_temperature_is_the_end_of_a_likelihood_interval():
+    assert (
+        pytest.approx(chi2.ppf(1 - 2 * learning.SIGNIFICANCE, 1) / 2, abs=1e-4) == learning._LIKELIHOOD_DROP
+    )
+    logits, labels = draw(80, 2, scale=1.0, temperature=0.35)
+    facts = facts_of(logits, labels)
+
+    def excess(temperature):
+        at = facts_of(logits, labels, lowest=temperature).nll_at_lowest
+        return 80 * (at - facts.nll) - learning._LIKELIHOOD_DROP
+
+    upper = brentq(excess, facts.temperature, 5.0)
+    assert judge_learning(facts, [], USUAL).learned == (upper >= 0.5)
+
+
+def test_every_row_right_is_no_sign_though_the_temperature_is_at_its_lower_bound():
+    logits = np.eye(4)[np.arange(40) % 4] * 3.0
+    facts = facts_of(logits, np.arange(40) % 4)
+    assert facts.at_bound == "lower"
+    assert judge_learning(facts, [], USUAL).learned
+
+
+def test_logits_that_say_nothing_are_a_sign():
+    logits, _ = draw(400, 3, scale=1.0, temperature=1.0)
+    wrong = logits.argmin(axis=1)
+    facts = facts_of(logits, wrong)
+    assert facts.at_bound == "upper"
+    assert "temperature_at_bound" in judge_learning(facts, [], USUAL).reasons
+
+
+def test_methods_that_hold_logits_down_may_end_with_a_lower_temperature():
+    soft = Settings(2e-4, 6, 2e-4, 6, soft_targets=True)
+    facts = ValidationFacts(500, 400, 0.4, 1.2, nll=0.5, temperature=0.4, nll_at_lowest=0.7)
+    assert judge_learning(facts, [], USUAL).reasons == ("low_temperature",)
+    assert judge_learning(facts, [], soft).learned
+
+
+def test_an_nll_that_still_falls_is_a_sign_and_asks_for_epochs():
+    margin = learning.LARGEST_LAST_GAIN * HEALTHY.entropy
+    falling = judge_learning(HEALTHY, epochs([1.0, 0.7, 0.7 - 1.1 * margin]), USUAL)
+    assert falling.reasons == ("still_improving",)
+    assert falling.advice == "Train again with --epochs 12."
+    assert judge_learning(HEALTHY, epochs([1.0, 0.7, 0.7 - 0.9 * margin]), USUAL).learned
+    assert judge_learning(HEALTHY, epochs([0.5, 1.0, 0.7]), USUAL).learned, "the first epoch is kept"
+    assert judge_learning(HEALTHY, epochs([0.5]), USUAL).learned, "one epoch shows no trend"
+
+
+def test_a_flat_training_loss_is_a_sign_unless_it_was_low_from_the_start():
+    flat = judge_learning(HEALTHY, epochs([0.5, 0.5, 0.5], [1.21, 1.20, 1.19]), GENTLE)
+    assert flat.reasons == ("training_loss_flat",)
+    assert judge_learning(HEALTHY, epochs([0.5, 0.5, 0.5], [0.21, 0.20, 0.21]), USUAL).learned
+
+
+@pytest.mark.parametrize(
+    ("rate", "trained", "advice"),
+    [
+        (2e-5, 2, "Train again with --learning-rate 2e-4 --epochs 6."),
+        (2e-5, 6, "Train again with --learning-rate 2e-4."),
+        (5e-3, 6, "Training may have diverged: train again with --learning-rate 2e-4."),
+        (
+            2e-4,
+            6,
+            "Train again with --epochs 12 and more rows; if that does not help, check that the labels "
+            "belong to the texts.",
+        ),
+    ],
+)
+def test_the_remedy_is_the_setting_that_departs_from_the_usual(rate, trained, advice):
+    facts = ValidationFacts(300, 64, 0.276, 1.64, nll=1.66, temperature=1.0)
+    assert judge_learning(facts, [], Settings(rate, trained, 2e-4, 6)).advice == advice
+
+
+def test_a_single_class_among_the_validation_rows_does_not_break_the_verdict():
+    facts = ValidationFacts(3, 3, 1.0, 0.0, nll=0.1, temperature=1.0)
+    verdict = judge_learning(facts, epochs([0.2, 0.1]), USUAL)
+    assert math.isfinite(len(verdict.reasons))
