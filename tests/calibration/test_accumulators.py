@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from calmix.calibration.accumulators import (
     BinnedCalibration,
     ClasswiseCalibration,
-    CompensatedSum,
     PredictionMetrics,
     equal_mass_borders,
 )
 from calmix.calibration.binning import equal_width_sums, reliability_bins
+from calmix.calibration.compensated_sum import CompensatedSum
 from calmix.calibration.errors import (
     adaptive_calibration_error,
     classwise_calibration_error,

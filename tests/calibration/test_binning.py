@@ -146,3 +146,24 @@ def test_bins_that_are_no_number_of_bins_are_refused(bins):
 def test_unknown_edges_are_refused():
     with pytest.raises(ValueError, match="edges must be"):
         reliability_bins([0.5], [1], edges="both")
+
+
+@pytest.mark.parametrize("level", [2.0, 1.0, 0.0, -0.5, float("nan")])
+def test_a_level_that_is_no_probability_is_refused_everywhere(level):
+    from calmix.calibration.differences import calibration_error_difference
+    from calmix.calibration.intervals import calibration_error_interval
+    from calmix.calibration.ood_intervals import detection_metrics
+    from calmix.calibration.statistics import SmoothStatistic
+
+    rows = ([0.9, 0.6, 0.7], [1, 0, 1])
+    mean = SmoothStatistic(0.5, np.array([0.0, 1.0]), np.ones(2))
+    for asked in (
+        lambda: clopper_pearson(3, 10, level),
+        lambda: calibration_error_interval(*rows, level=level),
+        lambda: calibration_error_difference(rows, rows, level=level),
+        lambda: mean.limits(0, level),
+        lambda: mean.difference_limits(mean, 0, level),
+        lambda: detection_metrics(np.arange(5.0), np.arange(5.0), level=level),
+    ):
+        with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+            asked()

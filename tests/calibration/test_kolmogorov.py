@@ -96,3 +96,50 @@ def test_weights_are_repeated_rows_in_the_error():
     weighted = kolmogorov_smirnov_test(confidence, correct, weights=times).error
     repeated = kolmogorov_smirnov_test(np.repeat(confidence, times), np.repeat(correct, times)).error
     assert weighted == pytest.approx(repeated, abs=1e-12)
+
+
+def absorbed_tail(height):
+    """The law of max |W| from an independent series: a sum over images, in many digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.mp.workdps(60):
+        step = mpmath.mpf(height) / mpmath.sqrt(2)
+        return float(2 * sum((-1) ** j * mpmath.erfc((2 * j + 1) * step) for j in range(400)))
+
+
+@pytest.mark.parametrize("height", [0.05, 0.2, 0.5, 0.99, 0.999999, 1.0, 1.1, 2.0, 3.0, 6.0, 12.0, 30.0])
+def test_the_tail_is_right_over_its_whole_range(height):
+    assert excursion_tail(height * 7.0, 7.0) == pytest.approx(absorbed_tail(height), rel=1e-12, abs=1e-300)
+
+
+def test_the_tail_never_rises_and_reaches_zero():
+    tails = [excursion_tail(height, 1.0) for height in np.geomspace(1e-4, 1e4, 4001)]
+    assert (np.diff(tails) <= 1e-15).all()
+    assert tails[0] == 1.0
+    assert tails[-1] == 0.0
+
+
+def test_a_million_overconfident_rows_have_a_p_value_of_zero():
+    confidence = np.linspace(0.55, 0.95, 1_000_000)
+    correct = np.random.default_rng(4).random(1_000_000) < confidence - 0.3
+    assert kolmogorov_smirnov_test(confidence, correct).p_value == 0.0
+
+
+def test_evaluate_reports_the_p_value_of_zero():
+    from calmix.calibration.evaluation import evaluate
+    from calmix.calibration.predictions import Predictions
+
+    confidence = np.linspace(0.55, 0.95, 20_000)
+    labels = np.random.default_rng(5).random(20_000) > confidence - 0.3
+    rows = Predictions.from_probabilities(np.stack([confidence, 1 - confidence], 1), labels)
+    assert evaluate(rows)["ks_p_value"] < 1e-300
+
+
+def test_heavy_weights_do_not_overflow():
+    generator = np.random.default_rng(6)
+    confidence, weights = generator.random(500), generator.exponential(1.0, 500)
+    correct = generator.random(500) < confidence**1.2
+    expected = kolmogorov_smirnov_test(confidence, correct, weights=weights)
+    for scale in (1e-200, 1e160, 1e300):
+        found = kolmogorov_smirnov_test(confidence, correct, weights=scale * weights)
+        assert found.p_value == pytest.approx(expected.p_value, rel=1e-9)
+        assert found.error == pytest.approx(expected.error, rel=1e-9)

@@ -2,8 +2,8 @@
 
 The state is a few float64 sums per bin, whatever the precision of the input. `update` adds rows, `merge`
 adds another accumulator's state, `compute` reads the metrics; however the rows are cut, the result is that
-of the one-shot functions. Sums are compensated (Neumaier 1974), so that neither the number nor the size of
-the pieces leaves a trace.
+of the one-shot functions. Sums are compensated, so that neither the number nor the size of the pieces leaves
+a trace; rows of weight 0, as padding, are not counted, and a piece may hold nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from calmix.calibration.binning import (
     sum_bins,
 )
 from calmix.calibration.class_bins import ClassSums, sum_classes
+from calmix.calibration.compensated_sum import WeightedSum
 from calmix.calibration.errors import (
     debiased_error,
     expected_error,
@@ -35,6 +36,7 @@ from calmix.calibration.errors import (
 from calmix.calibration.input_checks import (
     Floats,
     Integers,
+    check_batch_weights,
     check_confidence,
     check_correct,
     check_labels,
@@ -46,28 +48,6 @@ from calmix.calibration.scores import log_loss_rows, squared_errors
 
 # Values of one block of rows: its probabilities stay within a few megabytes.
 BLOCK_VALUES = 1 << 20
-
-
-class CompensatedSum:
-    """An array of float64 sums that remembers what rounding took from them."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._sum = np.zeros(shape)
-        self._lost = np.zeros(shape)
-
-    def add(self, values: Floats) -> None:
-        total = self._sum + values
-        larger = np.abs(self._sum) >= np.abs(values)
-        self._lost += np.where(larger, (self._sum - total) + values, (values - total) + self._sum)
-        self._sum = total
-
-    def merge(self, other: CompensatedSum) -> None:
-        self.add(other._sum)
-        self._lost += other._lost
-
-    @property
-    def value(self) -> Floats:
-        return self._sum + self._lost
 
 
 class BinnedCalibration:
@@ -92,7 +72,7 @@ class BinnedCalibration:
         if self.borders is not None and (self.borders.ndim != 1 or (np.diff(self.borders) <= 0).any()):
             raise ValueError("borders must be rising")
         self.bins = bins if self.borders is None else len(self.borders) + 1
-        self._state = CompensatedSum((7, self.bins))
+        self._state = WeightedSum((7, self.bins), powers=(0, 1, 2, 1, 1, 2, 2))
 
     def update(
         self, confidence: npt.ArrayLike, correct: npt.ArrayLike, weights: npt.ArrayLike | None = None
@@ -102,7 +82,7 @@ class BinnedCalibration:
             return self
         sure = check_confidence(confidence)
         right = check_correct(correct, rows=len(sure))
-        weight = check_weights(weights, rows=len(sure))
+        weight = self._state.in_units(check_batch_weights(weights, rows=len(sure)), rows=len(sure))
         sums = sum_bins(self._assign(sure), self.bins, sure, right, weight)
         self._state.add(
             np.stack(
@@ -177,7 +157,10 @@ def equal_mass_borders(
     """
     check_bins(bins, "right")
     sure = check_confidence(confidence)
-    assigned = assign_equal_mass(sure, bins, check_weights(weights, rows=len(sure)))
+    weight = check_weights(weights, rows=len(sure))
+    if weight is not None:  # rows of weight 0 begin no bin
+        sure, weight = sure[weight > 0], weight[weight > 0]
+    assigned = assign_equal_mass(sure, bins, weight)
     lowest = np.full(bins, np.inf)
     np.minimum.at(lowest, assigned, sure)
     return np.asarray(lowest[np.isfinite(lowest)][1:])
@@ -195,8 +178,8 @@ class ClasswiseCalibration:
         check_bins(bins, edges)
         self.classes, self.bins = classes, bins
         self.edges: Edges = edges
-        self._cells = CompensatedSum((3, classes, bins))
-        self._totals = CompensatedSum((2,))  # weight, and weighted squared error
+        self._cells = WeightedSum((3, classes, bins), powers=(1, 1, 1))
+        self._totals = WeightedSum((2,), powers=(1, 1))  # weight, and weighted squared error
 
     def update(
         self, probabilities: npt.ArrayLike, labels: npt.ArrayLike, weights: npt.ArrayLike | None = None
@@ -208,7 +191,9 @@ class ClasswiseCalibration:
         if values.shape[1] != self.classes:
             raise ValueError(f"{values.shape[1]} classes where {self.classes} were announced")
         gold = check_labels(labels, rows=len(values), classes=self.classes)
-        weight = check_weights(weights, rows=len(values))
+        checked = check_batch_weights(weights, rows=len(values))
+        weight = self._totals.in_units(checked, rows=len(values))
+        self._cells.in_units(checked, rows=len(values))  # the same unit
         sums = sum_classes(values, gold, self.bins, self.edges, weight)
         squared = squared_errors(values.astype(np.float64, copy=False), gold)
         self._cells.add(np.stack([sums.weight, sums.confidence, sums.correct]))
@@ -262,7 +247,9 @@ class PredictionMetrics:
         if kind == "positive" and classes != 2:
             raise ValueError(f"kind 'positive' needs two classes, not {classes}; use 'classwise'")
         self.classes, self.kind = classes, kind
-        self._means = CompensatedSum((4,))  # rows, weight, weighted right answers, weighted log loss
+        self._means = WeightedSum(
+            (4,), powers=(0, 1, 1, 1)
+        )  # rows, weight, weighted right answers, weighted log loss
         self._binned = BinnedCalibration(bins=bins, edges=edges)
         self._classwise = ClasswiseCalibration(classes, bins=bins, edges=edges)
 
@@ -270,7 +257,7 @@ class PredictionMetrics:
         """Add rows."""
         if predictions.classes != self.classes:
             raise ValueError(f"{predictions.classes} classes where {self.classes} were announced")
-        weight = check_weights(weights, rows=len(predictions))
+        weight = check_batch_weights(weights, rows=len(predictions))
         step = max(BLOCK_VALUES // self.classes, 1)
         for start in range(0, len(predictions), step):
             block = predictions.rows(start, start + step)
@@ -278,11 +265,14 @@ class PredictionMetrics:
         return self
 
     def _update_block(self, block: Predictions, weights: Floats | None) -> None:
-        weight = np.ones(len(block)) if weights is None else weights
-        correct, log_loss = block.correct(), log_loss_rows(block)
-        self._means.add(np.array([len(block), weight.sum(), weight @ correct, weight @ log_loss]))
-        if not weight.any():
+        if weights is not None and not weights.any():
             return  # padding fills the block
+        units = self._means.in_units(weights, rows=len(block))
+        weight = np.ones(len(block)) if units is None else units
+        correct, log_loss = block.correct(), log_loss_rows(block)
+        self._means.add(
+            np.array([np.count_nonzero(weight), weight.sum(), weight @ correct, weight @ log_loss])
+        )
         probabilities = block.probabilities()
         self._classwise.update(probabilities, block.labels, weights)
         if self.kind == "top_label":

@@ -18,6 +18,7 @@ from calmix.calibration.input_checks import (
     Integers,
     check_confidence,
     check_correct,
+    check_level,
     check_weights,
 )
 
@@ -71,9 +72,9 @@ class BinSums:
     """What a set of bins must remember: seven float64 sums per bin, from which every binned metric follows.
 
     With weight w, confidence c, correctness y and residual r = y - c of each row in the bin: `rows` counts
-    them, `weight` = sum w, `weight_square` = sum w^2, `confidence` = sum w c, `correct` = sum w y,
-    `square` = sum w^2 r^2 and `bernoulli` = sum w^2 c (1 - c): the spread of the sum of w r as seen, and as
-    it would be were the confidences true.
+    those with w > 0, `weight` = sum w, `weight_square` = sum w^2, `confidence` = sum w c, `correct` =
+    sum w y, `square` = sum w^2 r^2 and `bernoulli` = sum w^2 c (1 - c): the spread of the sum of w r as
+    seen, and as it would be were the confidences true.
     """
 
     rows: Floats
@@ -132,9 +133,9 @@ def _sum_block(
     def by_bin(values: Floats) -> Floats:
         return np.asarray(np.bincount(assigned, weights=values, minlength=bins), dtype=np.float64)
 
-    rows = np.bincount(assigned, minlength=bins).astype(np.float64)
     residual = correct - confidence
     if weights is None:
+        rows = np.bincount(assigned, minlength=bins).astype(np.float64)
         return BinSums(
             rows,
             rows,
@@ -146,7 +147,7 @@ def _sum_block(
         )
     squared = weights * weights
     return BinSums(
-        rows,
+        by_bin((weights > 0).astype(np.float64)),
         by_bin(weights),
         by_bin(squared),
         by_bin(weights * confidence),
@@ -246,17 +247,25 @@ def reliability_bins(
 
 
 def reliability_of_sums(sums: BinSums) -> ReliabilityBins:
-    """The diagram of unweighted equal-width sums."""
+    """The diagram of equal-width sums.
+
+    With weights, the limits are those of the effective number of rows n = (sum w)^2 / sum w^2 and n times the
+    weighted accuracy (Korn & Graubard 1998); `count` is the number of rows with a weight.
+    """
     borders = bin_edges(len(sums.weight))
     missing = np.full(len(sums.weight), np.nan)
     filled = sums.weight > 0
-    low, high = clopper_pearson(sums.correct, sums.rows)
+    accuracy = np.divide(sums.correct, sums.weight, out=missing.copy(), where=filled)
+    effective = np.divide(sums.weight**2, sums.weight_square, out=np.zeros_like(missing), where=filled)
+    # Rounding must not make a bin whose rows were all right one with a sliver of an error.
+    hits = np.where(filled, np.clip(accuracy, 0.0, 1.0), 0.0) * effective
+    low, high = clopper_pearson(hits, effective)
     return ReliabilityBins(
         lower=borders[:-1],
         upper=borders[1:],
         count=sums.rows.astype(np.int64),
         mean_confidence=np.divide(sums.confidence, sums.weight, out=missing.copy(), where=filled),
-        accuracy=np.divide(sums.correct, sums.weight, out=missing.copy(), where=filled),
+        accuracy=accuracy,
         accuracy_low=np.where(filled, low, np.nan),
         accuracy_high=np.where(filled, high, np.nan),
     )
@@ -267,6 +276,8 @@ def clopper_pearson(
 ) -> tuple[Floats, Floats]:
     """The exact two-sided interval of a binomial share; [0, 1] where there were no trials.
 
+    Numbers that are not whole (effective numbers of weighted rows) are taken as they are.
+
     >>> low, high = clopper_pearson([0, 5], [10, 10])
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([0.0, 0.1871], [0.3085, 0.8129])
@@ -274,8 +285,8 @@ def clopper_pearson(
     from scipy.special import betaincinv
 
     hits, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - check_level(level)) / 2.0
     misses = n - hits
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, tail), 0.0)
-    high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1.0 - tail), 1.0)
+    low = np.where(hits > 0, betaincinv(np.where(hits > 0, hits, 1.0), misses + 1, tail), 0.0)
+    high = np.where(misses > 0, betaincinv(hits + 1, np.where(misses > 0, misses, 1.0), 1.0 - tail), 1.0)
     return low, high

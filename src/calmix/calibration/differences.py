@@ -11,7 +11,7 @@ from calmix.calibration.binary_view import NOTION_ERRORS, BinaryView
 from calmix.calibration.binning import Edges, check_bins
 from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.evaluation import Evaluation, Measured
-from calmix.calibration.input_checks import check_confidence, check_correct
+from calmix.calibration.input_checks import check_confidence, check_correct, check_level
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.calibration.statistics import difference_limits
 
@@ -117,6 +117,7 @@ def calibration_error_difference(
     True
     """
     check_bins(bins, edges)
+    check_level(level)
     if metric not in NOTION_ERRORS:
         raise ValueError(f"metric must be one of {', '.join(NOTION_ERRORS)}, not {metric!r}")
     found = []

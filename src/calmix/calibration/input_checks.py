@@ -6,6 +6,7 @@ and columns by other names, so a row that is known travels along in `BadRow.row`
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,9 @@ Integers = npt.NDArray[np.int64]
 NORMALISATION_TOLERANCE = 1e-3
 # Values per block of rows.
 BLOCK_VALUES = 1 << 17
+# Weights whose largest lies between 2^-300 and 2^300 are taken as they are: their squares, and the sums of
+# those, stay far within float64.
+WEIGHT_EXPONENTS = 300
 
 
 Flaw = Literal["not finite", "not normalised", "negative", "label", "other"]
@@ -141,7 +145,23 @@ def check_correct(correct: npt.ArrayLike, *, rows: int) -> Floats:
 
 
 def check_weights(weights: npt.ArrayLike | None, *, rows: int) -> Floats | None:
-    """One finite weight >= 0 per row, not all of them 0; None means equal weights."""
+    """One finite weight >= 0 per row, not all of them 0; None means equal weights.
+
+    No metric depends on the weights' common scale, so extreme ones are brought near 1 by a power of two,
+    which rounds nothing: the squares of 1e160 are beyond float64.
+    """
+    array = check_batch_weights(weights, rows=rows)
+    if array is None:
+        return None
+    largest = float(array.max(initial=0.0))
+    if largest == 0.0:
+        raise ValueError("weights are all 0")
+    exponent = weight_exponent(largest)
+    return array if abs(exponent) <= WEIGHT_EXPONENTS else np.ldexp(array, -exponent)
+
+
+def check_batch_weights(weights: npt.ArrayLike | None, *, rows: int) -> Floats | None:
+    """The weights of one batch of several, as they are: all of them may be 0."""
     if weights is None:
         return None
     array = _as_float64(np.asarray(weights), "weights")
@@ -151,9 +171,16 @@ def check_weights(weights: npt.ArrayLike | None, *, rows: int) -> Floats | None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise BadRow(f"weights must be finite and not negative, not {array[row]}", row)
-    if not array.any():
-        raise ValueError("weights are all 0")
     return array
+
+
+def weight_exponent(largest: float) -> int:
+    """The power of two just above a weight.
+
+    >>> weight_exponent(1.0), weight_exponent(5.0)
+    (1, 3)
+    """
+    return math.frexp(largest)[1]
 
 
 def check_fraction(value: float, *, name: str) -> float:
@@ -161,6 +188,11 @@ def check_fraction(value: float, *, name: str) -> float:
     if not 0.0 < value < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1, not {value}")
     return float(value)
+
+
+def check_level(level: float) -> float:
+    """The level of an interval, as 0.95."""
+    return check_fraction(level, name="level")
 
 
 def _as_float64(array: npt.NDArray[Any], name: str) -> Floats:

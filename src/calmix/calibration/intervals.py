@@ -20,7 +20,7 @@ from calmix.calibration.binning import (
     equal_width_sums,
 )
 from calmix.calibration.error_fields import bin_intervals
-from calmix.calibration.input_checks import Floats, check_confidence, check_correct
+from calmix.calibration.input_checks import Floats, check_confidence, check_correct, check_level
 from calmix.calibration.inversion import ErrorInterval
 
 BinnedMetric = Literal["ece", "mce", "rmsce", "oe", "adaptive_ece", "debiased_rmsce"]
@@ -49,6 +49,7 @@ def calibration_error_interval(
     """
     if metric not in get_args(BinnedMetric):
         raise ValueError(f"metric must be one of {', '.join(get_args(BinnedMetric))}, not {metric!r}")
+    check_level(level)
     if metric in EQUAL_MASS:
         sums = equal_mass_sums(confidence, correct, bins=bins, weights=weights)
     else:

@@ -24,7 +24,7 @@ from functools import cache
 
 import numpy as np
 
-from calmix.calibration.input_checks import Floats
+from calmix.calibration.input_checks import Floats, check_level
 
 Functional = Callable[[Floats], Floats]
 
@@ -76,7 +76,7 @@ def invert(
     seen = float(functional(field)) if observed is None else observed
     if not scale.any():
         return ErrorInterval(seen, seen, seen, seen)
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - check_level(level)) / 2.0
     # Blocks that stay in the processor's cache, cell by cell in memory: the norms of all draws of a block are
     # then a few operations on long vectors.
     step = max(BLOCK_VALUES // len(scale), 1)

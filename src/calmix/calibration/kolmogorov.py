@@ -10,12 +10,16 @@ Brownian motion run to the time sum c (1 - c), whose largest excursion has a kno
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, check_confidence, check_correct, check_weights
+
+# The seventh term of either series is below 1e-30 of the first where it is used.
+TERMS = 7
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,26 @@ def kolmogorov_of_sorted(
 def excursion_tail(largest: float, spread: float) -> float:
     """P(max |W(t)| over [0, spread^2] >= largest) for a Brownian motion W.
 
-        1 - (4/pi) sum_j (-1)^j / (2j + 1) exp(-(2j + 1)^2 pi^2 spread^2 / (8 largest^2))
+    With x = largest / spread, and Q the upper tail of the normal law, two series for the same number:
+
+        4 sum_j (-1)^j Q((2j + 1) x)                                           (reflection principle)
+        1 - (4/pi) sum_j (-1)^j / (2j + 1) exp(-(2j + 1)^2 pi^2 / (8 x^2))     (eigenfunctions)
+
+    The first converges at once for large x, where the second would cancel, and the second for small x.
 
     >>> round(excursion_tail(2.2414, 1.0), 4)
     0.05
+    >>> excursion_tail(10.0, 1.0) < 1e-22
+    True
     """
     if largest <= 0.0:
         return 1.0
     if spread <= 0.0:
         return 0.0
-    odd = 2.0 * np.arange(50) + 1.0
-    terms = (-1.0) ** np.arange(50) / odd * np.exp(-((odd * np.pi * spread / largest) ** 2) / 8.0)
-    return float(np.clip(1.0 - 4.0 / np.pi * terms.sum(), 0.0, 1.0))
+    height = largest / spread
+    if height >= 1.0:
+        tails = [math.erfc((2 * j + 1) * height / math.sqrt(2.0)) for j in range(TERMS)]
+        return min(2.0 * (sum(tails[::2]) - sum(tails[1::2])), 1.0)
+    rate = math.pi**2 / (8.0 * height**2)
+    terms = [math.exp(-((2 * j + 1) ** 2) * rate) / (2 * j + 1) for j in range(TERMS)]
+    return max(1.0 - 4.0 / math.pi * (sum(terms[::2]) - sum(terms[1::2])), 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Integers, check_fraction
+from calmix.calibration.input_checks import Integers, check_level
 from calmix.calibration.ood import group_scores, metrics_of_counts
 
 METRICS = ("auroc", "aupr_in", "aupr_out", "fpr95")
@@ -30,7 +30,7 @@ def detection_metrics(
     >>> found["auroc"], found["fpr95"]
     (0.75, 0.5)
     """
-    check_fraction(level, name="level")
+    check_level(level)
     in_group, out_group, groups = group_scores(in_scores, out_scores)
 
     def measure(inside: Integers, outside: Integers) -> dict[str, float]:

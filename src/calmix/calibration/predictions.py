@@ -26,6 +26,10 @@ from calmix.calibration.input_checks import (
 ScoreKind = Literal["logits", "probabilities"]
 Notion = Literal["top_label", "classwise", "positive"]
 
+# What a probability counts as, at least, when its logarithm is taken; the same for every precision, so that
+# the log loss of a number does not depend on the type that stores it.
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -93,12 +97,11 @@ class Predictions:
         return int(self.values.shape[1])
 
     def log_probabilities(self) -> Floats:
-        """[n, C] in float64. A probability of exactly 0 counts as the smallest step of its own precision
-        (2.2e-16 for float64, as in scikit-learn's `log_loss`), so that one such row does not make the
-        mean infinite."""
+        """[n, C] in float64. A probability of exactly 0 counts as 2.2e-16 (the smallest step of float64, as
+        in scikit-learn's `log_loss`) in any precision, so that one such row does not make the mean
+        infinite."""
         if self.kind == "probabilities":
-            floor = float(np.finfo(self.values.dtype).eps)
-            return _float64(np.log(np.maximum(self.values.astype(np.float64), floor)))
+            return _float64(np.log(np.maximum(self.values.astype(np.float64), SMALLEST_PROBABILITY)))
         shifted = self._shifted_logits()
         return _float64(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
@@ -140,8 +143,8 @@ class Predictions:
         """log p of the label of every row."""
         rows = np.arange(len(self))
         if self.kind == "probabilities":
-            floor = float(np.finfo(self.values.dtype).eps)
-            return _float64(np.log(np.maximum(self.values[rows, self.labels].astype(np.float64), floor)))
+            gold_probability = self.values[rows, self.labels].astype(np.float64)
+            return _float64(np.log(np.maximum(gold_probability, SMALLEST_PROBABILITY)))
         shifted = self._shifted_logits()
         gold = shifted[rows, self.labels]
         return _float64(gold - np.log(np.exp(shifted, out=shifted).sum(axis=1)))

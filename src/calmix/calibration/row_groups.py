@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.input_checks import Floats, Integers, check_level
 from calmix.calibration.sampling_noise import draw_count
 
 GROUPS = 1024
@@ -123,6 +123,6 @@ def bias_corrected_limits(repeated: Floats, estimate: float, level: float = 0.95
     below = float((repeated < estimate).mean() + 0.5 * (repeated == estimate).mean())
     if not 0.0 < below < 1.0:
         below = float(np.clip(below, 0.5 / len(repeated), 1.0 - 0.5 / len(repeated)))
-    shift, reach = 2.0 * float(ndtri(below)), float(ndtri(0.5 + level / 2.0))
+    shift, reach = 2.0 * float(ndtri(below)), float(ndtri(0.5 + check_level(level) / 2.0))
     low, high = np.quantile(repeated, [float(ndtr(shift - reach)), float(ndtr(shift + reach))])
     return float(low), float(high)

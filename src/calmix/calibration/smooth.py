@@ -134,6 +134,9 @@ def _error_at(points: Floats, residual: Floats, mass: Floats, bandwidth: float) 
 
 def _gathered(confidence: Floats, residual: Floats, weights: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Points with residual sums and weights; many rows become the fine grid."""
+    if weights is not None and not weights.all():  # rows of weight 0 must not count as mass
+        held = weights > 0
+        confidence, residual, weights = confidence[held], residual[held], weights[held]
     weight = np.ones(len(confidence)) if weights is None else weights * (len(weights) / weights.sum())
     if len(confidence) <= FINE_GRID:
         return confidence, residual * weight, weight
