@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from calmix.optional_packages import missing_extra
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -161,7 +163,13 @@ __all__ = list(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'calmix' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    try:
+        home = import_module(_HOME[name])
+    except ModuleNotFoundError as error:
+        if line := missing_extra(error):
+            raise ModuleNotFoundError(f"calmix.{name}: {line}", name=error.name) from error
+        raise
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

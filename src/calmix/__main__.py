@@ -1,5 +1,18 @@
-"""`python -m calmix`, and `torchrun -m calmix` for several processes."""
+"""`calmix`, `python -m calmix`, and `torchrun -m calmix` for several processes."""
 
-from calmix.cli.app import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    try:
+        from calmix.cli.app import main as run
+    except KeyboardInterrupt:  # while the command line itself is loaded
+        print("calmix: interrupted", file=sys.stderr)
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

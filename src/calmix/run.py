@@ -7,6 +7,7 @@ RUN/config.yaml            the effective configuration
     predictions/<split>.parquet   row id, label, logits (uncalibrated)
     metrics.json           every split, uncalibrated and calibrated; written last: it marks a finished run
     report.html
+    data_checks.csv        the rows that the data checks found something about; there if they did
     guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
     teaching/              of a student: what its teachers say about the training rows; of a teacher that was
                            trained as a first stage: what it said to its students
@@ -138,6 +139,10 @@ class Run:
     @property
     def report_file(self) -> Path:
         return self.path / "report.html"
+
+    @property
+    def data_checks_file(self) -> Path:
+        return self.path / "data_checks.csv"
 
     @property
     def guidance_file(self) -> Path:

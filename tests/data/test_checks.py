@@ -28,7 +28,7 @@ def test_test_rows_that_stand_in_training():
     test = make(["new", "a  GOOD\tfilm ", "bad", "bad"], prefix="test")
     (finding,) = checks.shared_with_training(train, test, "test")
     assert (finding.severity, finding.split, finding.count) == ("warning", "test", 3)
-    assert finding.message == "3 of 4 rows (75.0 %) also stand in training (case and blanks aside)"
+    assert finding.message == "3 of 4 rows (75.0 %) also appear in the training set (case and blanks aside)"
     assert checks.shared_with_training(train, make(["new"]), "test") == []
 
 
@@ -37,7 +37,7 @@ def test_validation_rows_that_stand_in_a_test_set():
     validation = make([f"validation {n}" for n in range(200)], prefix="validation")
     test = make(["Validation 7", "new"], prefix="test")
     (finding,) = checks.check_splits(Splits(train, validation, {"far": make(["x"]), "test": test}, False))
-    assert str(finding) == ("warning: validation: 1 of 200 rows (0.5 %) also stand in the test set 'test'")
+    assert str(finding) == ("warning: validation: 1 of 200 rows (0.5 %) also appear in the test set 'test'")
 
 
 def test_both_texts_of_a_pair_count():
@@ -145,3 +145,43 @@ def test_a_hundred_thousand_rows_are_checked_in_seconds():
     assert [finding.count for finding in found] == [1, 50_000, 50_000, 100_000]
     # About a second of the processor's time; the margin is for a slow one.
     assert time.process_time() - start < 8
+
+
+def test_findings_name_their_rows_and_what_they_are_the_same_as():
+    train = make(["a", "b", "A ", "b", "c"], labels=[0, 1, 1, 1, 0])
+    (conflict,) = checks.conflicting_duplicates(train)
+    assert conflict.rows == (("train-1", "train-3"), ("train-3", "train-1"))
+    (repeat,) = checks.exact_duplicates(train)
+    assert repeat.rows == (("train-4", "train-2"),)
+    (shared,) = checks.shared_with_training(train, make(["new", "B"], prefix="test"), "test")
+    assert shared.rows == (("test-2", "train-2"),)
+    cut = checks.truncated_share([False, True], 128, "train", ["x", "y"])
+    assert cut.rows == (("y", ""),)
+
+
+def test_the_table_of_findings_has_a_line_for_every_row():
+    train = make(["a", "a", "b"], labels=[0, 0, 1])
+    findings = [*checks.exact_duplicates(train), *checks.small_validation(train)]
+    table = checks.findings_table(findings).to_pylist()
+    assert [(line["check"], line["row_id"], line["same_as"]) for line in table] == [
+        ("duplicate", "train-2", "train-1"),
+        ("small_validation", "", ""),
+    ]
+    assert checks.findings_table([]).num_rows == 0
+
+
+def test_labels_that_differ_in_case_blanks_or_separators_are_pointed_out():
+    names = ("Very good", "bad", "very  good", "very_good")
+    rows = Rows.from_columns(
+        [f"r{n}" for n in range(6)],
+        list("abcdef"),
+        labels=[0, 1, 0, 2, 3, 0],
+        label_names=names,
+    )
+    (finding,) = checks.label_spellings(rows)
+    assert finding.message == (
+        "labels that differ only in spelling are classes of their own: "
+        "'Very good' (3), 'very  good' (1), 'very_good' (1)"
+    )
+    assert finding.rows == (("r3", ""), ("r4", ""))
+    assert checks.label_spellings(make(["a", "b"], labels=[0, 1])) == []

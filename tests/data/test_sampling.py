@@ -132,3 +132,20 @@ def test_fractions_that_are_none_are_refused(fraction):
 def test_a_sample_of_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         stratified_sample(make([5, 5]), 0, seed=0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 2)), min_size=4, max_size=30), FRACTIONS
+)
+def test_rows_of_one_input_stay_on_one_side(pairs, fraction):
+    labels = [label for _, label in pairs]
+    rows = Rows.from_columns(
+        [f"r{n}" for n in range(len(pairs))],
+        [text for text, _ in pairs],
+        labels=labels,
+        label_names=("0", "1", "2"),
+    )
+    rest, part = stratified_split(rows, fraction, seed=3)
+    assert sorted([*rest.row_ids, *part.row_ids]) == sorted(rows.row_ids)
+    assert not set(rest.texts()) & set(part.texts())
+    assert set(rest.labels.tolist()) == set(labels)

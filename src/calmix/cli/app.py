@@ -9,14 +9,18 @@ import typer
 
 from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, train
 from calmix.cli import map as data_map
+from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
+from calmix.optional_packages import missing_extra
 from calmix.processes import leave_group
 from calmix.user_error import UserError
 
 app = typer.Typer(
     name="calmix",
-    help="Train classifiers whose confidence can be trusted.",
-    no_args_is_help=True,
-    add_completion=False,
+    help="Train classifiers whose confidence can be trusted.\n\n"
+    "Start here: calmix train --train reviews.csv --test test.csv --output run\n\n"
+    "Or see it work on real data, in a few minutes: calmix demo",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
@@ -42,26 +46,43 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Train classifiers whose confidence can be trusted."""
+    """A bare call shows the help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Exit 0 on success, 2 with one line on bad input, 1 (with a traceback) on a fault of calmix."""
+    """Exit 0 on success, 2 with one line on invalid input, 1 (with a traceback) on a fault of calmix."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        raise_on_termination()
         code = app(arguments, prog_name="calmix", standalone_mode=False)
     except UserError as error:
         code = _complain(str(error))
     except typer.TyperException as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _complain(" ".join(said.split()))
-    except (typer.Abort, KeyboardInterrupt):
-        code = 130
+    except ImportError as error:
+        line = missing_extra(error)
+        if line is None:
+            raise
+        code = _complain(line)
+    except typer.Abort as error:
+        # click takes the end of a damaged file for the end of the user's input.
+        raise (error.__cause__ or error) from None
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Terminated:
+        code = TERMINATED
     finally:
         leave_group()
+    if code in (INTERRUPTED, TERMINATED):  # typer, too, makes the one of Ctrl-C
+        _complain(f"{'interrupted' if code == INTERRUPTED else 'terminated'}; {how_to_continue(given)}")
     sys.exit(code if isinstance(code, int) else 0)
 
 

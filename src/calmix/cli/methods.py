@@ -12,20 +12,9 @@ def methods(as_json: AsJson = False) -> None:
 
     Example: calmix methods
     """
-    from calmix.mixing.method import method_classes
+    from calmix.mixing.catalogue import method_cards
 
-    listed = [
-        {
-            "name": cls.name,
-            "summary": cls.summary,
-            "pairs": cls.pairs,
-            "seam": cls.seam,
-            "needs": cls.needs,
-            "options": {option.name: option.default for option in dataclasses.fields(cls)},
-            "citation": cls.citation,
-        }
-        for cls in method_classes().values()
-    ]
+    listed = [dataclasses.asdict(card) for card in method_cards().values()]
     if as_json:
         print_json({"methods": listed})
         return

@@ -113,6 +113,8 @@ def show_run(run: Run) -> None:
         print_line(console, f"WARNING: {line}", style="bold red")
     for check in metrics["data_checks"]:
         print_line(console, f"{check['severity']}: {check['split']}: {check['message']}")
+    if run.data_checks_file.is_file():
+        print_line(console, f"rows:   {run.data_checks_file}")
     print_line(console, f"temperature {metrics['temperature']:.3f}, folded into the saved model")
     print_line(console, f"model:  {run.model}")
     print_line(console, f"report: {run.report_file}")

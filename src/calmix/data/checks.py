@@ -1,8 +1,7 @@
 """What is suspicious about the data of a run, found before training.
 
-Nothing here stops a run: every function gives findings to print. Two inputs are the same if they agree
-but for case and blanks; the choices of a question may stand in any order. Two images are the same if their
-files are.
+Nothing here stops a run: every function gives findings, to be printed before training begins and written with
+their row ids to `RUN/data_checks.csv`.
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from calmix.data.duplicates import InputKey, fold, input_keys, repeated
 from calmix.data.image_sources import passed_over
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
@@ -26,7 +27,8 @@ RARE_CLASS = 5
 MUCH_TRUNCATED = 0.1
 
 Severity = Literal["note", "warning"]
-InputKey = tuple[str, ...]
+SameAs = Mapping[InputKey, str]
+"""The id of the first row of another split with this input."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Finding:
     split: str
     message: str
     count: int
+    check: str = ""
+    """What was looked for, in one word."""
+    rows: tuple[tuple[str, str], ...] = ()
+    """(row id, id of the row it is the same as, or nothing)."""
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.split}: {self.message}"
@@ -48,6 +54,7 @@ def check_splits(splits: Splits) -> list[Finding]:
     train_keys = input_keys(splits.train)
     keys = {name: input_keys(rows) for name, rows in others.items()}
     found = [
+        *label_spellings(splits.train),
         *rare_classes(splits.train),
         *conflicting_duplicates(splits.train, keys=train_keys),
         *exact_duplicates(splits.train, keys=train_keys),
@@ -55,45 +62,37 @@ def check_splits(splits: Splits) -> list[Finding]:
     ]
     for name, rows in others.items():
         found += shared_with_training(splits.train, rows, name, train_keys=train_keys, keys=keys[name])
-    for name in splits.tests:
-        found += validation_in_test(keys["validation"], keys[name], name)
+    for name, rows in splits.tests.items():
+        found += validation_in_test(
+            splits.validation, rows, name, keys=keys["validation"], test_keys=keys[name]
+        )
     for name, rows in with_sources(splits).items():
         found += files_passed_over(rows, name)
     return found
+
+
+def findings_table(findings: Sequence[Finding]) -> pa.Table:
+    """One line for every row that a finding is about, and one for a finding that is about no row."""
+    lines = [
+        {
+            "check": finding.check,
+            "severity": finding.severity,
+            "split": finding.split,
+            "row_id": row_id,
+            "same_as": other,
+            "message": finding.message,
+        }
+        for finding in findings
+        for row_id, other in finding.rows or (("", ""),)
+    ]
+    names = ("check", "severity", "split", "row_id", "same_as", "message")
+    return pa.table({name: pa.array([line[name] for line in lines], pa.string()) for name in names})
 
 
 def with_sources(splits: Splits) -> dict[str, Rows]:
     """The splits that were read from somewhere: a validation set that was split off came with training."""
     own = {} if splits.validation_was_split else {"validation": splits.validation}
     return {"train": splits.train, **own, **splits.tests}
-
-
-def input_keys(rows: Rows) -> list[InputKey]:
-    """What makes two rows the same input.
-
-    >>> one = Rows.from_columns(["a"], ["Good  film"], source="a.csv")
-    >>> input_keys(one)
-    [('good film',)]
-    """
-    if rows.task == "image":
-        return [(digest,) for digest in rows.digests()]
-    texts = [fold(text) for text in rows.texts()]
-    if rows.task == "pair":
-        return list(zip(texts, map(fold, rows.pairs()), strict=True))
-    if rows.task == "choice":
-        return [
-            (text, *sorted(map(fold, choices))) for text, choices in zip(texts, rows.choices(), strict=True)
-        ]
-    return [(text,) for text in texts]
-
-
-def fold(text: str) -> str:
-    """A text without its case and with single blanks.
-
-    >>> fold(" A  Film\\n")
-    'a film'
-    """
-    return " ".join(text.casefold().split())
 
 
 def shared_with_training(
@@ -105,24 +104,41 @@ def shared_with_training(
     keys: Sequence[InputKey] | None = None,
 ) -> list[Finding]:
     """Rows whose input also stands in training: a result on them says nothing about new data."""
-    seen = set(input_keys(train) if train_keys is None else train_keys)
-    own = input_keys(other) if keys is None else keys
-    shared = sum(key in seen for key in own)
-    if not shared:
+    seen = first_ids(train, input_keys(train) if train_keys is None else train_keys)
+    rows = _same_as(other, input_keys(other) if keys is None else keys, seen)
+    if not rows:
         return []
     aside = "" if other.task == "image" else " (case and blanks aside)"
-    message = f"{_share(shared, len(other))} also stand in training{aside}"
-    return [Finding("warning", split, message, shared)]
+    message = f"{_share(len(rows), len(other))} also appear in the training set{aside}"
+    return [Finding("warning", split, message, len(rows), "in_training", rows)]
 
 
-def validation_in_test(keys: Sequence[InputKey], test_keys: Sequence[InputKey], test: str) -> list[Finding]:
+def first_ids(rows: Rows, keys: Sequence[InputKey]) -> SameAs:
+    """The id of the first row of every input."""
+    ids = rows.row_ids.tolist()
+    return {key: ids[position] for position, key in reversed(list(enumerate(keys)))}
+
+
+def _same_as(rows: Rows, keys: Sequence[InputKey], seen: SameAs) -> tuple[tuple[str, str], ...]:
+    ids = rows.row_ids.tolist()
+    return tuple((ids[position], seen[key]) for position, key in enumerate(keys) if key in seen)
+
+
+def validation_in_test(
+    validation: Rows,
+    tested: Rows,
+    test: str,
+    *,
+    keys: Sequence[InputKey] | None = None,
+    test_keys: Sequence[InputKey] | None = None,
+) -> list[Finding]:
     """Validation rows that a test set holds too: the epoch and the temperature were then chosen by it."""
-    tested = set(test_keys)
-    shared = sum(key in tested for key in keys)
-    if not shared:
+    seen = first_ids(tested, input_keys(tested) if test_keys is None else test_keys)
+    rows = _same_as(validation, input_keys(validation) if keys is None else keys, seen)
+    if not rows:
         return []
-    message = f"{_share(shared, len(keys))} also stand in the test set {test!r}"
-    return [Finding("warning", "validation", message, shared)]
+    message = f"{_share(len(rows), len(validation))} also appear in the test set {test!r}"
+    return [Finding("warning", "validation", message, len(rows), "in_test", rows)]
 
 
 def files_passed_over(rows: Rows, split: str) -> list[Finding]:
@@ -135,42 +151,42 @@ def files_passed_over(rows: Rows, split: str) -> list[Finding]:
         return []
     noun = "file was" if len(files) == 1 else "files were"
     message = f"{len(files)} {noun} passed over, not being images of a class, such as {shorten(files[0])}"
-    return [Finding("warning", split, message, len(files))]
+    return [Finding("warning", split, message, len(files), "passed_over")]
 
 
 def conflicting_duplicates(
     train: Rows, split: str = "train", *, keys: Sequence[InputKey] | None = None
 ) -> list[Finding]:
     """Rows with one input and different labels: at least one of them is wrong, or the task is ambiguous."""
-    answers = _answers(train)
-    conflicting = [
-        position
-        for positions in _repeated(input_keys(train) if keys is None else keys)
-        if len({answers[position] for position in positions}) > 1
-        for position in positions
-    ]
-    if not conflicting:
+    answers, ids = _answers(train), train.row_ids.tolist()
+    rows = []
+    for positions in repeated(input_keys(train) if keys is None else keys):
+        first = {answers[position]: position for position in reversed(positions)}
+        if len(first) > 1:
+            one, other = sorted(first.values())[:2]
+            rows += [(ids[p], ids[other if answers[p] == answers[one] else one]) for p in positions]
+    if not rows:
         return []
-    message = f"{_share(len(conflicting), len(train))} have the input of another row but a different label"
-    return [Finding("warning", split, message, len(conflicting))]
+    message = f"{_share(len(rows), len(train))} have the input of another row but a different label"
+    return [Finding("warning", split, message, len(rows), "conflicting_label", tuple(rows))]
 
 
 def exact_duplicates(
     train: Rows, split: str = "train", *, keys: Sequence[InputKey] | None = None
 ) -> list[Finding]:
     """Rows that repeat the input and the label of an earlier row; the first of them is not counted."""
-    answers = _answers(train)
-    repeats = []
-    for positions in _repeated(input_keys(train) if keys is None else keys):
-        seen: set[str] = set()
+    answers, ids = _answers(train), train.row_ids.tolist()
+    rows = []
+    for positions in repeated(input_keys(train) if keys is None else keys):
+        first: dict[str, str] = {}
         for position in positions:
-            if answers[position] in seen:
-                repeats.append(position)
-            seen.add(answers[position])
-    if not repeats:
+            if answers[position] in first:
+                rows.append((ids[position], first[answers[position]]))
+            first.setdefault(answers[position], ids[position])
+    if not rows:
         return []
-    message = f"{_share(len(repeats), len(train))} repeat an earlier row"
-    return [Finding("note", split, message, len(repeats))]
+    message = f"{_share(len(rows), len(train))} repeat an earlier row"
+    return [Finding("note", split, message, len(rows), "duplicate", tuple(rows))]
 
 
 def small_validation(validation: Rows, split: str = "validation") -> list[Finding]:
@@ -181,7 +197,7 @@ def small_validation(validation: Rows, split: str = "validation") -> list[Findin
         f"only {len(validation)} rows; below {SMALL_VALIDATION} the temperature and the choice of the epoch "
         "are unsure"
     )
-    return [Finding("warning", split, message, len(validation))]
+    return [Finding("warning", split, message, len(validation), "small_validation")]
 
 
 def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
@@ -195,10 +211,36 @@ def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
     listed = ", ".join(f"{shorten(train.label_names[index])} ({counts[index]})" for index in rare[:10])
     more = f" and {rare.size - 10} more" if rare.size > 10 else ""
     message = f"fewer than {RARE_CLASS} rows of: {listed}{more}"
-    return [Finding("warning", split, message, int(rare.size))]
+    rows = tuple((str(row_id), "") for row_id in train.row_ids[np.isin(train.labels, rare)])
+    return [Finding("warning", split, message, int(rare.size), "rare_class", rows)]
 
 
-def truncated_share(truncated: ArrayLike, max_length: int, split: str = "train") -> Finding:
+def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
+    """Classes whose names differ by case, blanks or their separators alone: probably one class.
+
+    The rows of the rarer spellings are named; the commonest is taken for the right one.
+    """
+    if train.task == "choice":
+        return []
+    spellings: defaultdict[str, list[int]] = defaultdict(list)
+    for index, name in enumerate(train.label_names):
+        spellings[" ".join(fold(name).replace("_", " ").replace("-", " ").split())].append(index)
+    counts = train.label_counts
+    found = []
+    for indices in spellings.values():
+        if len(indices) < 2:
+            continue
+        ordered = sorted(indices, key=lambda index: -int(counts[index]))
+        listed = ", ".join(f"{shorten(train.label_names[index])!r} ({counts[index]})" for index in ordered)
+        rows = tuple((str(row_id), "") for row_id in train.row_ids[np.isin(train.labels, ordered[1:])])
+        message = f"labels that differ only in spelling are classes of their own: {listed}"
+        found.append(Finding("warning", split, message, len(indices), "label_spelling", rows))
+    return found
+
+
+def truncated_share(
+    truncated: ArrayLike, max_length: int, split: str = "train", row_ids: Sequence[str] | None = None
+) -> Finding:
     """How many rows lose their end; `truncated` says it for every row.
 
     >>> print(truncated_share([True, False, False, False], 128))
@@ -207,7 +249,8 @@ def truncated_share(truncated: ArrayLike, max_length: int, split: str = "train")
     cut, total = int(np.count_nonzero(truncated)), int(np.size(truncated))
     severity: Severity = "warning" if cut > MUCH_TRUNCATED * total else "note"
     message = f"{_share(cut, total)} are longer than {max_length} tokens and lose their end"
-    return Finding(severity, split, message, cut)
+    rows = () if row_ids is None else tuple((str(row_ids[p]), "") for p in np.flatnonzero(truncated).tolist())
+    return Finding(severity, split, message, cut, "truncated", rows)
 
 
 def _answers(rows: Rows) -> list[str]:
@@ -216,14 +259,6 @@ def _answers(rows: Rows) -> list[str]:
     if rows.task == "choice":
         return [fold(choices[label]) for choices, label in zip(rows.choices(), labels, strict=True)]
     return [rows.label_names[label] for label in labels]
-
-
-def _repeated(keys: Sequence[InputKey]) -> list[list[int]]:
-    """The positions of every key that occurs more than once."""
-    positions: defaultdict[InputKey, list[int]] = defaultdict(list)
-    for position, key in enumerate(keys):
-        positions[key].append(position)
-    return [group for group in positions.values() if len(group) > 1]
 
 
 def _share(count: int, total: int) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from calmix.data.table import Table, shorten
+from calmix.hub import offline_if_unreachable
 from calmix.user_error import UserError
 
 
@@ -55,7 +55,7 @@ def _load(name: str) -> Mapping[str, Any]:
 
     path, _, configuration = name.partition(":")
     try:
-        with _offline_if_unreachable():
+        with offline_if_unreachable():
             loaded: Mapping[str, Any] = datasets.load_dataset(path, configuration or None)
     except (datasets.exceptions.DatasetsError, OSError, RuntimeError, ValueError) as error:
         raise UserError(
@@ -64,20 +64,3 @@ def _load(name: str) -> Mapping[str, Any]:
             remedy="check the name, as NAME:CONFIGURATION where it has several, and the connection",
         ) from None
     return loaded
-
-
-@contextmanager
-def _offline_if_unreachable() -> Iterator[None]:
-    """Ask the hub once. Unasked, the library retries for half a minute before it looks in its cache."""
-    from datasets import config
-    from huggingface_hub import constants, get_session
-
-    before = config.HF_HUB_OFFLINE
-    try:
-        get_session().head(constants.ENDPOINT, timeout=10)
-    except Exception:  # Of whatever kind: each release of the HTTP library names them anew.
-        config.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        config.HF_HUB_OFFLINE = before

@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from calmix.data.duplicates import input_keys, repeated
 from calmix.data.rows import Rows
 
 
@@ -20,7 +21,8 @@ def stratified_split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows
     """Cut a fraction off every class: (the rest, the part), both in their old order.
 
     The part has ⌊fraction · n + ½⌋ rows and at least one, but leaves a row of every class in the rest; it
-    is empty if every class has a single row.
+    is empty if every class has a single row. Rows with the same input stay on one side, which moves the size
+    of the part a little where there are such rows.
     """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction {fraction}: expected a number between 0 and 1")
@@ -29,6 +31,7 @@ def stratified_split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows
     # The tiny term keeps 0.29 · 100 = 28.999... from losing its row.
     wanted = max(1, math.floor(fraction * len(rows) + 0.5 + 1e-9))
     part = _pick(rows, apportion(counts, wanted, np.zeros_like(counts), spare), seed, "split")
+    part = _together(rows, part, seed)
     rest = np.setdiff1d(np.arange(len(rows)), part)
     return rows.select(rest), rows.select(part)
 
@@ -67,6 +70,30 @@ def apportion(
     return shares
 
 
+def _together(rows: Rows, part: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """The part with every group of equal inputs on one side: where its row of the lowest rank is."""
+    groups = repeated(input_keys(rows))
+    if not groups:
+        return part
+    ranks = _ranks(rows, seed, "split")
+    labels = rows.labels if rows.is_labelled else np.zeros(len(rows), dtype=np.int64)
+    inside = np.zeros(len(rows), dtype=bool)
+    inside[part] = True
+    left = np.bincount(labels[~inside], minlength=int(labels.max()) + 1)
+    for group in groups:
+        members = np.asarray(group)
+        if inside[members].all() or not inside[members].any():
+            continue
+        leaving = np.bincount(labels[members[~inside[members]]], minlength=len(left))
+        # Not if a class would then have no row to train on.
+        goes = (
+            inside[members[ranks[members].argmin()]] and not (leaving[leaving > 0] == left[leaving > 0]).any()
+        )
+        left += np.bincount(labels[members[inside[members]]], minlength=len(left)) if not goes else -leaving
+        inside[members] = goes
+    return np.flatnonzero(inside)
+
+
 def _class_counts(rows: Rows) -> NDArray[np.int64]:
     return rows.label_counts if rows.is_labelled else np.array([len(rows)], dtype=np.int64)
 
@@ -74,12 +101,15 @@ def _class_counts(rows: Rows) -> NDArray[np.int64]:
 def _pick(rows: Rows, shares: NDArray[np.int64], seed: int, purpose: str) -> NDArray[np.int64]:
     """The first `shares[c]` rows of every class c by hash, as sorted positions."""
     labels = rows.labels if rows.is_labelled else np.zeros(len(rows), dtype=np.int64)
+    order = np.lexsort((_ranks(rows, seed, purpose), labels))
+    starts = np.searchsorted(labels[order], np.arange(len(shares)))
+    picked = [order[start : start + share] for start, share in zip(starts, shares, strict=True)]
+    return np.sort(np.concatenate(picked)).astype(np.int64)
+
+
+def _ranks(rows: Rows, seed: int, purpose: str) -> NDArray[np.uint64]:
     key = f"{purpose}/{seed}/"
     digests = [
         hashlib.blake2b((key + row_id).encode(), digest_size=8).digest() for row_id in rows.row_ids.tolist()
     ]
-    ranks = np.frombuffer(b"".join(digests), dtype=">u8")
-    order = np.lexsort((ranks, labels))
-    starts = np.searchsorted(labels[order], np.arange(len(shares)))
-    picked = [order[start : start + share] for start, share in zip(starts, shares, strict=True)]
-    return np.sort(np.concatenate(picked)).astype(np.int64)
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)

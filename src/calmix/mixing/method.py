@@ -23,12 +23,11 @@ from torch import Tensor
 
 from calmix.data.grouped_batches import RowGroups
 from calmix.mixing.bank import SaliencyBank
+from calmix.mixing.catalogue import ENTRY_POINT_GROUP
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.step import RowLosses, Step
 from calmix.mixing.targets import one_hot, smoothed
 from calmix.user_error import UserError
-
-ENTRY_POINT_GROUP = "calmix.methods"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,8 +45,14 @@ class TextInputs:
     def collator(self, *, is_choice: bool = False) -> Any:
         return PaddingCollator.for_tokenizer(self.tokenizer, is_choice=is_choice)
 
-    def findings(self, encoded: Mapping[str, Any]) -> list[Finding]:
-        cut = [truncated_share(rows.truncated, self.max_length, name) for name, rows in encoded.items()]
+    def findings(self, encoded: Mapping[str, Any], rows: Mapping[str, Rows]) -> list[Finding]:
+        """The rows that are cut, of every split; `rows` are those that were encoded."""
+        cut = [
+            truncated_share(
+                split.truncated, self.max_length, name, rows[name].row_ids.tolist() if name in rows else None
+            )
+            for name, split in encoded.items()
+        ]
         return [finding for finding in cut if finding.count]
 
     def save(self, directory: Path) -> None:
@@ -104,7 +110,7 @@ class ImageInputs:
             return ProcessorCollator(self.processor)
         return PixelCollator(*self.normalisation)
 
-    def findings(self, encoded: Mapping[str, Any]) -> list[Finding]:
+    def findings(self, encoded: Mapping[str, Any], rows: Mapping[str, Rows]) -> list[Finding]:
         return []
 
     def save(self, directory: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.hub import is_reachable, offline_if_unreachable
 from calmix.models.folding import CONFIG_KEY
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs
 from calmix.models.registration import register_networks
@@ -185,8 +186,10 @@ def _mendable(name: str, what: str) -> Iterator[None]:
     """What goes wrong while loading is the user's to mend: one line, not a traceback."""
     from safetensors import SafetensorError
 
+    is_local = Path(name).exists()
     try:
-        yield
+        with nullcontext() if is_local else offline_if_unreachable():
+            yield
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         path = Path(name)
         if path.is_dir():
@@ -194,7 +197,8 @@ def _mendable(name: str, what: str) -> Iterator[None]:
         elif path.exists():
             problem = f"not a {what}: a file, not a directory"
         else:
-            problem = f"no {what} of this name: no such directory, and the hub does not give it"
+            hub = "does not give it" if is_reachable() else "cannot be reached"
+            problem = f"no {what} of this name: no such directory, and the hub {hub}"
         remedy = f"name a checkpoint directory, a hub model, or '{EMBEDDED}'"
         raise UserError(problem, file=name, remedy=remedy) from error
 

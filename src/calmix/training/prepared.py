@@ -67,7 +67,7 @@ def prepare(
         others["unlabelled"] = teaching.unlabelled
     encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
     findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
-    findings += inputs.findings(encoded)
+    findings += inputs.findings(encoded, {"train": splits.train, **others})
     return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
 
 

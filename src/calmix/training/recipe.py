@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any
 
 import torch
 
+from calmix.data.checks import Finding, findings_table
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
+from calmix.data.writing import write_table
 from calmix.mixing.known_rows import KnownRows
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
@@ -89,6 +92,7 @@ def _train(
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
             open_run(run, config, prepared, trainer.groups, resume=checkpoint is not None)
+            report_findings(run, prepared.findings)
             if checkpoint is not None:
                 relocate_best(checkpoint)
         if prepared.teaching is not None:
@@ -105,6 +109,14 @@ def _train(
         progress.stop()
     finish(run, config, prepared, trainer, started)
     return run
+
+
+def report_findings(run: Run, findings: Sequence[Finding]) -> None:
+    """What the data checks found, before hours of training: on the terminal, and row by row in a file."""
+    if findings:
+        write_table(run.data_checks_file, findings_table(findings))
+    for finding in findings:
+        print(finding, file=sys.stderr)
 
 
 def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:

@@ -1,0 +1,66 @@
+"""Ctrl-C and SIGTERM: one line that says how to continue, and the exit code that shells expect."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from calmix.processes import is_alone
+from calmix.run import Run
+
+INTERRUPTED, TERMINATED = 130, 143  # 128 + the number of the signal
+
+
+class Terminated(BaseException):
+    """SIGTERM, raised where the program stands, so that it ends as it does after Ctrl-C."""
+
+
+def raise_on_termination() -> None:
+    """Let SIGTERM unwind the program. Not in one of several processes: their launcher ends them together."""
+    if is_alone() and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def how_to_continue(arguments: Sequence[str]) -> str:
+    """What to type after an interruption, by the verb and its output.
+
+    >>> how_to_continue(["compare", "--output", "comparison"])
+    'finished runs are kept: repeat the same command to continue'
+    >>> how_to_continue(["evaluate", "predictions.csv"])
+    'nothing was written'
+    """
+    verb = next(iter(arguments), "")
+    if verb in ("compare", "demo"):
+        return "finished runs are kept: repeat the same command to continue"
+    output = _output(arguments)
+    if verb in ("train", "distill"):
+        if output is None:
+            return "continue with --resume"
+        run = Run(Path(output))
+        if run.config_file.is_file() and not run.is_finished:
+            return f"continue with 'calmix train --resume --output {output}'"
+        if run.is_finished:
+            return f"the run is finished: {output}"
+        return "nothing was trained yet: repeat the same command"
+    return "nothing was written"
+
+
+def _output(arguments: Sequence[str]) -> str | None:
+    """The value of `--output`, as two words or as one.
+
+    >>> _output(["train", "--output", "run"]), _output(["train", "--output=run"]), _output(["train"])
+    ('run', 'run', None)
+    """
+    for place, argument in enumerate(arguments):
+        if argument.startswith("--output="):
+            return argument.removeprefix("--output=")
+        if argument == "--output" and place + 1 < len(arguments):
+            return arguments[place + 1]
+    return None

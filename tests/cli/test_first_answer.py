@@ -1,0 +1,115 @@
+"""What a newcomer meets first: a bare call, a missing package, an interruption."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+BLOCKED = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "accelerate", "datasets", "PIL"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run_python(code, **settings):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **settings)
+
+
+def command(*arguments):
+    return f"{BLOCKED}\nfrom calmix.cli.app import main\nmain({[str(argument) for argument in arguments]!r})"
+
+
+def test_a_bare_call_explains_how_to_begin(calmix):
+    code, out, err = calmix()
+    assert (code, err) == (0, "")
+    assert "calmix train --train reviews.csv" in " ".join(out.split())
+    assert "calmix demo" in out
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("train", "-h"), ("ood", "-h")])
+def test_h_is_help(calmix, arguments):
+    code, out, _ = calmix(*arguments)
+    assert code == 0
+    assert "Usage: calmix" in out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_shown(calmix, shell):
+    code, out, _ = calmix("--show-completion", shell)
+    assert code == 0
+    assert "_CALMIX_COMPLETE" in out
+
+
+def test_without_torch_predictions_are_measured_and_calibrated(tmp_path):
+    rows = "\n".join(f"{n % 2},{0.9 if (n % 2 == 0) ^ (n % 7 == 0) else 0.1}" for n in range(200))
+    lines = [line.split(",") for line in rows.splitlines()]
+    text = "label,prob_0,prob_1\n" + "\n".join(f"{y},{p},{round(1 - float(p), 2)}" for y, p in lines)
+    file = tmp_path / "predictions.csv"
+    file.write_text(text + "\n")
+    assert run_python(command("evaluate", file)).returncode == 0
+    done = run_python(command("calibrate", file, "--fit-on", file, "--output", tmp_path / "out"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run_python(command("methods")).returncode == 0
+
+
+def test_without_torch_training_names_the_extra(tmp_path):
+    data = tmp_path / "train.csv"
+    data.write_text("text,label\n" + "\n".join(f"row {n},{n % 2}" for n in range(40)))
+    done = run_python(command("train", "--train", data, "--output", tmp_path / "run"))
+    assert done.returncode == 2
+    assert done.stderr == "calmix: this needs torch, which is not installed; pip install 'calmix[train]'\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_torch_a_public_name_says_what_to_install():
+    done = run_python(f"{BLOCKED}\nimport calmix\ncalmix.MixupTrainer")
+    assert "calmix.MixupTrainer: this needs" in done.stderr
+    assert "pip install 'calmix[train]'" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize(("number", "code", "word"), [(2, 130, "interrupted"), (15, 143, "terminated")])
+def test_a_signal_ends_with_one_line_that_says_how_to_continue(
+    tmp_path, encoders, reviews, number, code, word
+):
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "calmix", "train", "--train", reviews / "train.csv", "--model",
+            encoders("bert"), "--epochs", "100000", "--learning-rate", "1e-4", "--output", run,
+        ],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (run / "config.yaml").exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(1)
+    process.send_signal(signal.Signals(number))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in err
+    assert err.splitlines()[-1] == f"calmix: {word}; continue with 'calmix train --resume --output {run}'"
+
+
+def test_a_damaged_file_is_no_interruption(monkeypatch):
+    from calmix.cli import app
+
+    def damaged(as_json: bool = False) -> None:
+        raise EOFError("the file is empty")
+
+    broken = app.typer.Typer()
+    broken.command("methods")(damaged)
+    broken.callback()(lambda: None)
+    monkeypatch.setattr(app, "app", broken)
+    with pytest.raises(EOFError, match="the file is empty"):
+        app.main(["methods"])
