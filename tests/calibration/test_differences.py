@@ -51,6 +51,30 @@ def test_a_model_does_not_differ_from_itself():
         assert paired_differences(first, first)[name]["ci"] == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("rows", [200, 3000])
+@pytest.mark.parametrize("kind", ["top_label", "classwise"])
+def test_a_model_does_not_differ_from_itself_in_any_metric(rows, kind):
+    """However uncertain its calibration error is, the difference is 0."""
+    generator = np.random.default_rng(rows)
+    logits = 2.0 * generator.standard_normal((rows, 3))
+    labels = (logits + generator.gumbel(size=logits.shape)).argmax(axis=1)
+    model = Predictions.from_logits(logits, labels)
+    for name, found in paired_differences(model, model, kind=kind).items():
+        assert found["difference"] == 0.0, name
+        assert found.get("ci", [0.0, 0.0]) == [0.0, 0.0], name
+
+
+def test_models_with_nearly_the_same_answers_differ_by_little():
+    """An ECE of 200 rows is uncertain by several points; the difference of two such models is not."""
+    generator = np.random.default_rng(8)
+    confidence = generator.uniform(0.6, 0.95, 200)
+    correct = generator.random(200) < confidence
+    low, high = calibration_error_difference(
+        (confidence, correct), (np.round(confidence, 4), correct), bins=1
+    )
+    assert -0.001 <= low <= high <= 0.001
+
+
 def test_swapping_the_models_turns_the_signs():
     first, second = pair(500, 2)
     one, other = paired_differences(first, second), paired_differences(second, first)

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
 
 from calmix.calibration.binning import assign_bins, equal_width_sums
-from calmix.calibration.errors import expected_calibration_error
-from calmix.calibration.noise_floor import noise_floor, noise_floor_of_sums
+from calmix.calibration.class_view import ClassView
+from calmix.calibration.confidence_sample import ConfidenceSample
+from calmix.calibration.errors import classwise_calibration_error, expected_calibration_error
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.noise_floor import (
+    binomial_deviations,
+    classwise_noise_floor,
+    matched_binomial,
+    noise_floor,
+    noise_floor_of_sums,
+)
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.row_groups import deal_rows
 
 
 @pytest.mark.parametrize("edges", ["right", "left"])
@@ -53,3 +67,89 @@ def test_many_rows_need_no_redrawing_of_each():
 
 def test_certain_rows_make_no_noise():
     assert noise_floor([1.0, 1.0, 0.0]).p95 == 0.0
+
+
+def rows_of_true_probabilities(generator, rows, classes):
+    """Probabilities of which a few are large, and labels drawn from them."""
+    scores = 2.0 * generator.standard_normal((rows, classes))
+    scores[np.arange(rows), generator.integers(0, classes, rows)] += 4.0 + np.log(classes)
+    probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    labels = (probabilities.cumsum(axis=1) < generator.random(rows)[:, None]).sum(axis=1)
+    return probabilities, np.minimum(labels, classes - 1)
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(30, 2), (60, 3), (80, 40)])
+def test_the_classwise_floor_is_that_of_labels_redrawn_one_by_one(rows, classes):
+    generator = np.random.default_rng(rows)
+    probabilities, _ = rows_of_true_probabilities(generator, rows, classes)
+    slow = []
+    for _ in range(500):
+        labels = [generator.choice(classes, p=row) for row in probabilities]
+        slow.append(classwise_calibration_error(probabilities, labels))
+    found = classwise_noise_floor(probabilities, repetitions=6000)
+    assert found.mean == pytest.approx(np.mean(slow), abs=4 * np.std(slow) / np.sqrt(500))
+    # Few rows give few different values: the percentile is a step that 5 % lie beyond.
+    margin = 4 * np.sqrt(0.05 * 0.95 / 500)
+    assert np.mean(np.array(slow) > found.p95 + 1e-9) <= 0.05 + margin
+    assert np.mean(np.array(slow) >= found.p95 - 1e-9) >= 0.05 - margin
+
+
+@pytest.mark.parametrize("redraws_rows", [True, False])
+def test_a_calibrated_model_with_many_classes_is_rarely_alarming(monkeypatch, redraws_rows):
+    """A normal law in cells of one or two rows alarmed in half of all samples."""
+    if not redraws_rows:
+        monkeypatch.setattr("calmix.calibration.class_view.MOST_ROWS", 0)
+    generator = np.random.default_rng(5)
+    alarms = 0
+    for seed in range(30):
+        probabilities, labels = rows_of_true_probabilities(generator, 500, 100)
+        view = ClassView(100, bins=15, edges="right", grouped=True)
+        view.update(probabilities, labels, deal_rows(0, 500))
+        columns = [
+            ConfidenceSample.pack(column.copy(), labels == k) for k, column in enumerate(probabilities.T)
+        ]
+        alarms += view.values()["ece"] > view.noise_floor(columns, seed).p95
+    assert alarms <= 6  # 30 draws at 5 % exceed it once in 1,500 times
+
+
+def test_evaluate_reports_the_floor_of_redrawn_labels():
+    probabilities, labels = rows_of_true_probabilities(np.random.default_rng(6), 300, 20)
+    found = evaluate(Predictions.from_probabilities(probabilities, labels), kind="classwise")
+    floor = classwise_noise_floor(probabilities)
+    assert (found["ece_noise_floor"], found["ece_noise_floor_p95"]) == pytest.approx((floor.mean, floor.p95))
+
+
+@given(st.lists(st.floats(0.0, 1.0, width=16), min_size=1, max_size=40))
+def test_the_matched_binomial_number_has_the_moments_of_unequal_coins(shares):
+    shares = np.array(shares)
+    mean, variance = shares.sum(), (shares * (1 - shares)).sum()
+    trials, share = matched_binomial(np.array([mean]), np.array([variance]))
+    assert (trials * share)[0] == pytest.approx(mean, abs=1e-9)
+    # Trials are rounded up to a whole number: never too little noise, and at most that of one trial more.
+    spare = mean**2 / wanted / (wanted + 1) if (wanted := mean**2 / max(mean - variance, 1e-9)) > 0 else 0.0
+    found = (trials * share * (1 - share))[0]
+    assert variance - 1e-4 <= found <= variance + spare + 1e-4
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.97])
+@pytest.mark.parametrize("trials", [1, 2, 12])
+def test_small_counts_are_drawn_from_their_own_law(trials, share):
+    normal = np.random.default_rng(7).standard_normal((20_000, 1))
+    mean, variance = np.array([trials * share]), np.array([trials * share * (1 - share)])
+    counts = binomial_deviations(normal, mean, variance)[:, 0] + mean
+    assert counts == pytest.approx(np.round(counts), abs=1e-6)
+    for value in range(trials + 1):
+        chance = binom.pmf(value, trials, share)
+        assert np.mean(np.round(counts) == value) == pytest.approx(
+            chance, abs=4 * np.sqrt(chance * (1 - chance) / 20_000) + 1e-4
+        )
+
+
+def test_bins_of_few_rows_are_drawn_from_their_own_law():
+    """Twenty sure rows in each of many bins: a normal law would show several times the error."""
+    confidence = np.tile(np.linspace(0.9801, 0.9999, 100), 3)
+    by_rows = noise_floor(confidence, bins=5000, repetitions=4000)
+    by_sums = noise_floor_of_sums(equal_width_sums(confidence, np.zeros(300), bins=5000), repetitions=4000)
+    assert by_sums.mean == pytest.approx(by_rows.mean, rel=0.05)
+    assert by_sums.p95 == pytest.approx(by_rows.p95, rel=0.05)

@@ -164,6 +164,7 @@ class BinaryView:
             grouped=lambda: self._grouped(assign, len(sums.weight))[:, filled],
             group_rows=self.group_rows,
             least_visible=LEAST_VISIBLE.get(norm),
+            cells=np.flatnonzero(filled) if norm == "ece" else None,
         )
 
     def _smoothed(self) -> ErrorStatistic:

@@ -11,9 +11,16 @@ import numpy.typing as npt
 from calmix.calibration.binary_view import BinaryView
 from calmix.calibration.binning import Edges
 from calmix.calibration.class_bins import ClassSums, entries_above_first_bin, gold_cells, sum_classes
+from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.error_fields import FUNCTIONALS, Cells
 from calmix.calibration.input_checks import Floats, Integers
-from calmix.calibration.noise_floor import NoiseFloor
+from calmix.calibration.noise_floor import (
+    MOST_ROWS,
+    MOST_VALUES,
+    NoiseFloor,
+    binomial_deviations,
+    classwise_noise_floor,
+)
 from calmix.calibration.row_groups import GROUPS, add_rows, joint_noise
 from calmix.calibration.sampling_noise import residual_scale
 from calmix.calibration.statistics import ErrorStatistic
@@ -100,6 +107,7 @@ class ClassView:
             grouped=lambda: self.grouped[:, self._filled()],
             group_rows=self.group_rows,
             shared_rows=True,
+            cells=np.flatnonzero(self._filled()) if name == "ece" else None,
             drawn=self._drawn,
         )
 
@@ -130,12 +138,23 @@ class ClassView:
             )
         return found
 
-    def noise_floor(self, seed: int) -> NoiseFloor:
-        """The classwise ECE when every row's label is drawn from its own probabilities."""
+    def noise_floor(self, columns: Sequence[ConfidenceSample], seed: int) -> NoiseFloor:
+        """The classwise ECE when every row's label is drawn from its own probabilities, `columns`.
+
+        Many rows are not redrawn one by one: each cell's count then has the law of its own rows, and the
+        groups of rows say how the cells vary together.
+        """
+        rows = len(columns[0])
+        if rows <= MOST_ROWS and rows * self.classes <= MOST_VALUES:
+            probabilities = np.stack([column.confidence() for column in columns], axis=1)
+            return classwise_noise_floor(probabilities, bins=self.bins, edges=self.edges, seed=seed)
         filled = self._filled()
-        scale = np.sqrt(np.maximum(self._bernoulli()[filled], 0.0)) / self.sums.total
-        draws = joint_noise(self.grouped[:, filled], self.group_rows, scale, seed)
-        return NoiseFloor.of_draws(np.abs(draws).sum(axis=1) / self.classes)
+        together = joint_noise(
+            self.grouped[:, filled], self.group_rows, np.ones(np.count_nonzero(filled)), seed
+        )
+        mean, variance = self.sums.confidence.ravel()[filled], self._bernoulli()[filled]
+        gaps = np.abs(binomial_deviations(together, mean, variance)).sum(axis=1)
+        return NoiseFloor.of_draws(gaps / (self.sums.total * self.classes))
 
     def recalibration_influence(self) -> Floats:
         """How much each group of rows moves the calibration part of the Brier score, up to a constant."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calmix.calibration.binary_view import BinaryView
-from calmix.calibration.binning import Edges, check_bins, clopper_pearson
+from calmix.calibration.binning import Edges, check_bins
 from calmix.calibration.class_view import ClassView
 from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.input_checks import Floats
@@ -22,7 +22,7 @@ from calmix.calibration.rank_influence import METRICS as RANK_METRICS
 from calmix.calibration.rank_influence import RankInfluence, rank_influence, risk_areas
 from calmix.calibration.row_groups import GROUPS, deal_rows
 from calmix.calibration.scores import squared_errors
-from calmix.calibration.statistics import ErrorStatistic, SmoothStatistic, Statistic
+from calmix.calibration.statistics import AccuracyStatistic, ErrorStatistic, SmoothStatistic, Statistic
 
 # Values by name, the statistics behind them (none without intervals) and the noise floor of the ECE.
 Measured = tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]
@@ -149,13 +149,14 @@ class Evaluation:
         }
         if not self.intervals:
             return values, {}, None
-        statistics = self._average_statistics(values) | self._rank_statistics(top, values)
+        statistics = self._average_statistics(top, values) | self._rank_statistics(top, values)
         statistics["classwise_ece"] = self._classes.statistic("ece")
         statistics["brier_calibration"] = self._classes.statistic("brier_calibration")
         if self.kind == "classwise":
             statistics |= {name: self._classes.statistic(name) for name in ("ece", "mce", "rmsce", "oe")}
             statistics |= ClassView.mass_statistics(self._class_views())
-            return values, statistics, self._classes.noise_floor(seed)
+            columns = [self._joined(part) for part in self._noted]
+            return values, statistics, self._classes.noise_floor(columns, seed)
         return values, {**statistics, **notion.statistics()}, notion.noise_floor(seed)
 
     @staticmethod
@@ -189,14 +190,11 @@ class Evaluation:
             "brier_refinement": squared / rows - classes["brier_calibration"],
         }
 
-    def _average_statistics(self, values: dict[str, float]) -> dict[str, Statistic]:
+    def _average_statistics(self, top: BinaryView, values: dict[str, float]) -> dict[str, Statistic]:
         assert self._classes is not None
         rows, right = self._sums[:, 0], self._sums[:, 1]
-        low, high = clopper_pearson(right.sum(), rows.sum())
         found: dict[str, Statistic] = {
-            "accuracy": SmoothStatistic(
-                values["accuracy"], right, rows, high=1.0, exact=(float(low), float(high))
-            ),
+            "accuracy": AccuracyStatistic(values["accuracy"], right, rows, high=1.0, outcomes=top.sample),
             "nll": SmoothStatistic(values["nll"], self._sums[:, 2], rows),
             "brier": SmoothStatistic(values["brier"], self._sums[:, 3], rows, high=2.0),
         }

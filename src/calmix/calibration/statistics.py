@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from calmix.calibration.input_checks import Floats
+from calmix.calibration.binning import clopper_pearson
+from calmix.calibration.confidence_sample import ConfidenceSample
+from calmix.calibration.error_differences import NoisyError, difference_interval
+from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.inversion import ErrorInterval, Functional, invert
+from calmix.calibration.paired_accuracy import accuracy_difference_limits
 from calmix.calibration.row_groups import bias_corrected_limits, bootstrap_means, joint_noise
 from calmix.calibration.sampling_noise import independent_noise
 
 Limits = tuple[float, float]
-
-# The share of the noise that is added to see how an error responds, and the reach of a normal number at 95 %.
-NUDGE, REACH = 0.1, 1.96
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,29 @@ class SmoothStatistic:
         return np.asarray(bootstrap_means(centred[:, None], self.group_rows, seed)[:, 0])
 
 
+@dataclass(frozen=True, eq=False)
+class AccuracyStatistic(SmoothStatistic):
+    """The accuracy, with the outcome of every row: its limits are exact, and a difference is one of the rows
+    on which just one of two models is right."""
+
+    outcomes: ConfidenceSample = field(default_factory=lambda: ConfidenceSample(np.zeros(0, np.uint64)))
+
+    def limits(self, seed: int, level: float = 0.95) -> Limits:
+        rows = len(self.outcomes)
+        low, high = clopper_pearson(round(self.value * rows), rows, level)
+        return float(low), float(high)
+
+    def difference_limits(self, other: SmoothStatistic, seed: int, level: float = 0.95) -> Limits:
+        assert isinstance(other, AccuracyStatistic)
+        first, second = self.outcomes.codes, other.outcomes.codes
+        if np.array_equal(first, second):
+            return 0.0, 0.0  # one model, not two that agree
+        one = np.uint64(1)
+        first_only = int(np.count_nonzero(first & ~second & one))
+        second_only = int(np.count_nonzero(second & ~first & one))
+        return accuracy_difference_limits(first_only, second_only, len(first), level)
+
+
 def _centred(grouped: Floats, group_rows: Floats) -> Floats:
     return np.asarray(grouped - group_rows * (grouped.sum() / group_rows.sum()))
 
@@ -89,6 +113,8 @@ class ErrorStatistic:
     spread_out: Callable[[Floats], Floats] | None = None
     least_visible: Callable[[Floats], Floats] | None = None
     shared_rows: bool = False
+    # Names of the cells of a norm that is the same function of any model's gaps, to compare them by.
+    cells: Integers | None = None
     # Joint draws by seed; statistics of the same cells may share them.
     drawn: dict[int, Floats] = field(default_factory=dict)
     found: dict[tuple[int, float], ErrorInterval] = field(default_factory=dict)
@@ -108,36 +134,47 @@ class ErrorStatistic:
         return found.low, found.high
 
     def difference_limits(self, other: ErrorStatistic, seed: int, level: float = 0.95) -> Limits:
-        """Limits of `self` - `other`, both on the same rows, from the limits of either (MOVER, Zou 2008).
+        """Limits of `self` - `other`, both on the same rows (see `error_differences`)."""
+        if self._is_same(other):
+            return 0.0, 0.0
+        low, high = difference_interval(self._noisy(seed, level), other._noisy(seed, level), level)
+        if self.cells is not None and other.cells is not None:
+            most = self._distance(other, seed)
+            low, high = max(low, -most), min(high, most)
+        return low, high
 
-            low = a - b - sqrt((a - a_low)^2 + (b_high - b)^2 - 2 r (a - a_low) (b_high - b)),   high likewise
+    def _is_same(self, other: ErrorStatistic) -> bool:
+        """Whether the two are one error of one model: no noise tells them apart."""
+        return (
+            self.value == other.value
+            and np.array_equal(self.gaps, other.gaps)
+            and np.array_equal(self.grouped(), other.grouped())
+        )
 
-        with a and b the corrected values (for the low limit b as if its gaps hid, for the high one a) and r
-        the correlation of the two errors under a little more of their joint noise, where the data stand: one
-        model's gaps may hide the very noise that the other's show. It keeps what the single intervals know:
-        that an error is never below 0, and biased near it.
-        """
-        own, others = self.interval(seed, level), other.interval(seed, level)
-        nudged, nudged_too = self._nudged(seed), other._nudged(seed)
-        draws = min(len(nudged), len(nudged_too))
-        nudged, nudged_too = nudged[:draws], nudged_too[:draws]
-        together = _correlation(nudged, nudged_too)
-        if min(own.low, others.low) == 0.0:
-            # An error that may be 0 goes up whichever way the noise goes: no credit for moving together.
-            together = min(together, 0.0)
+    def _noisy(self, seed: int, level: float) -> NoisyError:
+        noise = self.joint_noise(seed)
+        scale = self._gap_scale(noise)
+        hidden = np.where(self.gaps < 0, -scale, scale)
+        if self.least_visible is not None:
+            hidden = self.least_visible(scale)
+        # Beyond the limit at 95 %, for the pairs that only a difference at that level leaves out.
+        highest = 1.5 * self.interval(seed, level).high
+        return NoisyError(self.value, self.gaps, scale, noise, self.functional, hidden, highest)
 
-        def reach(one: float, two: float) -> float:
-            return float(np.sqrt(max(one**2 + two**2 - 2.0 * together * one * two, 0.0)))
-
-        low = own.corrected - others.hidden - reach(own.corrected - own.low, others.high - others.hidden)
-        high = own.hidden - others.corrected + reach(own.high - own.hidden, others.corrected - others.low)
-        # Biases that are alike cancel in the plain difference better than in the corrected one.
-        seen, spread = self.value - other.value, REACH * float((nudged - nudged_too).std()) / NUDGE
-        return min(low, seen - spread), max(high, seen + spread)
-
-    def _nudged(self, seed: int) -> Floats:
-        """The error with a tenth of the noise added once more: how it responds, and to what."""
-        return self.functional(self.gaps + NUDGE * self.joint_noise(seed))
+    def _distance(self, other: ErrorStatistic, seed: int) -> float:
+        """An upper limit (99.5 %) of the norm of the difference of the two models' gaps."""
+        assert self.cells is not None
+        assert other.cells is not None
+        cells = np.union1d(self.cells, other.cells)
+        mine, others = np.searchsorted(cells, self.cells), np.searchsorted(cells, other.cells)
+        first, second = self.joint_noise(seed), other.joint_noise(seed)
+        draws = min(len(first), len(second))
+        gaps, noise = np.zeros(len(cells)), np.zeros((draws, len(cells)))
+        gaps[mine] += self.gaps
+        gaps[others] -= other.gaps
+        noise[:, mine] += first[:draws]
+        noise[:, others] -= second[:draws]
+        return invert(gaps, noise.std(axis=0), noise, self.functional, level=0.99).high
 
     def joint_noise(self, seed: int) -> Floats:
         if seed not in self.drawn:
@@ -157,12 +194,6 @@ class ErrorStatistic:
         return invert(
             self.gaps, scale, noise, self.functional, observed=self.value, least_visible=hidden, level=level
         )
-
-
-def _correlation(first: Floats, second: Floats) -> float:
-    one, two = first - first.mean(), second - second.mean()
-    size = float(np.sqrt((one @ one) * (two @ two)))
-    return float(one @ two) / size if size > 0 else 0.0
 
 
 Statistic = SmoothStatistic | ErrorStatistic
