@@ -5,8 +5,8 @@
     python -m benchmarks.same_bits compare before.json after.json
 
 Six runs with real data: plain, aum-saliency, tdmixup, a student, an image run and a comparison. What is
-compared: hashes of the weights, of the dynamics and of all predictions, the numbers of `metrics.json`, and the
-names of the runs in the stores (the fingerprints). One thread, since the number of threads decides the last bits.
+compared: hashes of the weights, of the dynamics and of all predictions, the numbers of `metrics.json`, and
+the names of the runs in the stores (the fingerprints). One thread: the number of threads decides the last bits.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> int:
         lost = [name for name in old if name not in new]
         added = [name for name in new if name not in old]
         different += len(changed) + len(lost)
-        print(f"{run}: {len(old) - len(changed) - len(lost)} equal, {len(changed)} changed, {len(lost)} lost, "
-              f"{len(added)} new")  # fmt: skip
+        equal = len(old) - len(changed) - len(lost)
+        print(f"{run}: {equal} equal, {len(changed)} changed, {len(lost)} lost, {len(added)} new")
         for name in changed[:20]:
             print(f"  changed {name}: {old[name]} -> {new[name]}")
         for name in lost[:20]:

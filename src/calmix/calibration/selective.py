@@ -156,8 +156,8 @@ def _rows_needed(
 ) -> int | None:
     """The fewest rows with which some threshold would pass if accuracy and coverage stayed as seen here.
 
-    The share of errors among a handful of rows says nothing, so shorter stretches are left out. Neither does a
-    share of exactly 1 - target, however many rows show it; 5 of 100 at 0.95 is such a share, though
+    The share of errors among a handful of rows says nothing, so shorter stretches are left out. Neither does
+    a share of exactly 1 - target, however many rows show it; 5 of 100 at 0.95 is such a share, though
     5 < (1 - 0.95) * 100 in floating point.
 
     >>> _rows_needed(np.array([100]), np.array([5]), 100, 0.95, 0.05) is None
