@@ -212,13 +212,13 @@ def test_files_too_large_to_be_put_in_order_say_so(scores, tmp_path, monkeypatch
 
 
 def test_classes_of_other_names_are_not_compared(tmp_path):
-    for name, columns in {"a": ("cat", "dog"), "b": ("dog", "cat")}.items():
+    for name, columns in {"a": ("cat", "dog"), "b": ("cat", "cow")}.items():
         rows = [f"{columns[0]},0.9,0.1", f"{columns[1]},0.2,0.8"]
         (tmp_path / f"{name}.csv").write_text(
             "\n".join([f"label,prob_{columns[0]},prob_{columns[1]}", *rows])
         )
     (none,) = evaluate_files([tmp_path / "a.csv", tmp_path / "b.csv"], intervals=False)["differences"]
-    assert "classes differ" in none["reason"]
+    assert none["reason"] == "the classes differ: cat, dog and cat, cow"
 
 
 def test_three_files_make_three_pairs(scores, tmp_path):

@@ -121,6 +121,46 @@ def test_predictions_of_other_classes_are_nothing_to_fit_on(calmix, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def animals(file, order, seed, classes=("cat", "dog", "fox")):
+    """Predictions with too much "dog" in them, the columns in any order."""
+    generator = np.random.default_rng(seed)
+    honest = generator.normal(size=(600, 3)) * 2
+    shares = np.exp(honest) / np.exp(honest).sum(1, keepdims=True)
+    labels = (shares.cumsum(1) > generator.random((600, 1))).argmax(1)
+    logits = honest + np.array([0, 2, 0])
+    lines = ["label," + ",".join(f"logit_{classes[place]}" for place in order)]
+    for label, row in zip(labels, logits, strict=True):
+        lines.append(",".join([classes[label], *(repr(float(row[place])) for place in order)]))
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_classes_are_matched_by_name_where_columns_stand_in_another_order(calmix, tmp_path):
+    val = animals(tmp_path / "val.csv", (0, 1, 2), 1)
+    found = []
+    for name, order in (("test", (0, 1, 2)), ("turned", (2, 0, 1))):
+        test, output = animals(tmp_path / f"{name}.csv", order, 2), tmp_path / f"{name}-calibrated"
+        code, _, err = calmix("calibrate", test, "--fit-on", val, "--method", "vector", "--output", output)
+        assert code == 0, err
+        calibrated = read_predictions(output / "predictions" / f"{name}.parquet")
+        assert calibrated.class_names == tuple(("cat", "dog", "fox")[place] for place in order)
+        assert json.loads((output / "calibration.json").read_text())["class_names"] == [
+            *calibrated.class_names
+        ]
+        found.append(-calibrated.gold_log_probability().mean())
+    assert found[1] == pytest.approx(found[0], abs=1e-6)
+    assert found[0] < -read_predictions(tmp_path / "test.csv").gold_log_probability().mean() - 0.1
+
+
+def test_other_classes_of_the_same_number_are_refused_with_both_lists(calmix, tmp_path):
+    val = animals(tmp_path / "val.csv", (0, 1, 2), 1)
+    test = animals(tmp_path / "test.csv", (0, 1, 2), 2, classes=("cat", "cow", "fox"))
+    code, out, err = calmix("calibrate", test, "--fit-on", val, "--output", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert f"val.csv: the classes are cat, dog, fox, but those of {test} are cat, cow, fox; fit on" in err
+    assert not (tmp_path / "out").exists()
+
+
 def test_vector_scaling_of_a_choice_head_is_refused_with_the_reason(calmix, encoders, tmp_path):
     torch.manual_seed(0)
     AutoModelForMultipleChoice.from_pretrained(encoders("bert")).save_pretrained(tmp_path / "choice")

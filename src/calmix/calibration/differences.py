@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from calmix.calibration.binary_view import NOTION_ERRORS, BinaryView
 from calmix.calibration.binning import Edges, check_bins
+from calmix.calibration.class_names import DifferentClasses, are_numbered
 from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.evaluation import Evaluation, Measured
 from calmix.calibration.input_checks import check_confidence, check_correct, check_level
@@ -26,7 +27,8 @@ class DifferentRows(ValueError):
 
 
 def match_rows(first: Predictions, second: Predictions) -> tuple[Predictions, MatchedBy]:
-    """`second` in the order of `first`: by row id where both have ids, else by position.
+    """`second` in the order of `first`: its classes by name, its rows by row id where both have ids, else by
+    position.
 
     >>> first = Predictions.from_logits([[1, 0], [0, 1]], [0, 1], ids=["a", "b"])
     >>> second = Predictions.from_logits([[0, 2], [2, 0]], [1, 0], ids=["b", "a"])
@@ -34,8 +36,7 @@ def match_rows(first: Predictions, second: Predictions) -> tuple[Predictions, Ma
     >>> matched.ids.tolist(), matched.values.tolist(), how
     (['a', 'b'], [[2.0, 0.0], [0.0, 2.0]], 'row_id')
     """
-    if first.classes != second.classes:
-        raise DifferentRows(f"{first.classes} and {second.classes} classes")
+    second = match_classes(second, first.class_names)
     if len(first) != len(second):
         raise DifferentRows(f"{len(first)} and {len(second)} rows")
     how: MatchedBy = "position"
@@ -52,6 +53,24 @@ def match_rows(first: Predictions, second: Predictions) -> tuple[Predictions, Ma
             f"{first.labels[row]} and {second.labels[row]}"
         )
     return second, how
+
+
+def match_classes(predictions: Predictions, class_names: tuple[str, ...]) -> Predictions:
+    """The predictions with their classes in this order. Classes that are numbered on one side only are taken
+    as they stand: the labels of the rows still have to agree.
+
+    >>> given = Predictions.from_logits([[1.0, 2.0]], [0], class_names=["dog", "cat"])
+    >>> match_classes(given, ("cat", "dog")).values.tolist()
+    [[2.0, 1.0]]
+    """
+    if len(class_names) != predictions.classes:
+        raise DifferentRows(f"{len(class_names)} and {predictions.classes} classes")
+    try:
+        return predictions.with_class_order(class_names)
+    except DifferentClasses as different:
+        if are_numbered(class_names) or are_numbered(predictions.class_names):
+            return predictions
+        raise DifferentRows(str(different)) from None
 
 
 def _order_of(wanted: npt.NDArray[np.str_], given: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:

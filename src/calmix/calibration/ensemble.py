@@ -17,18 +17,20 @@ from calmix.user_error import UserError
 
 
 def ensemble(members: Sequence[Predictions]) -> Predictions:
-    """The mean probabilities of the members, in the order of the first one's rows.
+    """The mean probabilities of the members, in the order of the first one's rows and classes.
 
     >>> sure = Predictions.from_probabilities([[1.0, 0.0]], [0])
     >>> unsure = Predictions.from_probabilities([[0.5, 0.5]], [0])
     >>> ensemble([sure, unsure]).values.tolist()
     [[0.75, 0.25]]
+    >>> first = Predictions.from_probabilities([[0.7, 0.3]], [0], class_names=["cat", "dog"])
+    >>> second = Predictions.from_probabilities([[0.1, 0.9]], [1], class_names=["dog", "cat"])
+    >>> ensemble([first, second]).probabilities().round(2).tolist()
+    [[0.8, 0.2]]
     """
     first, *others = members
     total = first.probabilities()
     for other in others:
-        if other.class_names != first.class_names:
-            raise DifferentRows("the classes differ, or stand in another order")
         total = total + match_rows(first, other)[0].probabilities()
     return Predictions.from_probabilities(
         total / np.float64(len(members)), first.labels, ids=first.ids, class_names=first.class_names

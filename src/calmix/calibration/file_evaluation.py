@@ -1,8 +1,9 @@
 """Evaluate predictions files and runs side by side, with paired differences where they hold the same rows.
 
 Rows are matched by their ids where both sides have ids, in any order; otherwise by position, if there are
-equally many and their labels agree. Where rows cannot be matched, the reason stands in place of the
-difference.
+equally many and their labels agree. Classes are matched by name: what is compared with an earlier argument is
+measured with its classes in that one's order. Where rows or classes cannot be matched, the reason stands in
+place of the difference.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from calmix.calibration.binning import Edges
-from calmix.calibration.differences import DifferentRows, MatchedBy, match_rows, measured_differences
+from calmix.calibration.class_names import listed
+from calmix.calibration.differences import (
+    DifferentRows,
+    MatchedBy,
+    match_classes,
+    match_rows,
+    measured_differences,
+)
 from calmix.calibration.evaluation import Measured
 from calmix.calibration.prediction_files import iterate_predictions
 from calmix.calibration.predictions import Notion, Predictions
@@ -122,12 +130,38 @@ def evaluate_sources(
         StreamedEvaluation(**settings)
     except ValueError as error:
         raise UserError(str(error)) from None
-    evaluated = [_evaluate(source, source.batches(), settings, seed) for source in sources]
+    evaluated: list[Evaluated] = []
+    for source in sources:
+        orders = [other.rows.class_names for other in evaluated if are_comparable(other.source, source)]
+        evaluated.append(_evaluate(source, in_known_order(source.batches(), orders), settings, seed))
     differences: list[dict[str, Any]] = []
     for first, second in combinations(evaluated, 2):
         if are_comparable(first.source, second.source):
             differences += _differences(first, second, settings, seed)
     return {"files": [one.result for one in evaluated], "differences": differences}
+
+
+def in_known_order(
+    batches: Iterable[Predictions], orders: Sequence[tuple[str, ...]]
+) -> Iterator[Predictions]:
+    """The batches with their classes in the first of these orders that is one of theirs; else as they are.
+
+    >>> given = Predictions.from_logits([[1.0, 2.0]], [0], class_names=["dog", "cat"])
+    >>> [batch.class_names for batch in in_known_order([given], [("cat", "fox"), ("cat", "dog")])]
+    [('cat', 'dog')]
+    """
+    chosen: tuple[str, ...] | None = None
+    for batch in batches:
+        if chosen is None:
+            chosen = next((order for order in orders if _has_classes(batch, order)), batch.class_names)
+        yield batch if chosen == batch.class_names else match_classes(batch, chosen)
+
+
+def _has_classes(predictions: Predictions, order: tuple[str, ...]) -> bool:
+    try:
+        return match_classes(predictions, order).class_names == order
+    except DifferentRows:
+        return False
 
 
 def are_comparable(first: Source, second: Source) -> bool:
@@ -186,8 +220,11 @@ def same_order(first: RowFingerprint, second: RowFingerprint) -> MatchedBy | Non
     """
     if len(first.class_names) != len(second.class_names):
         raise DifferentRows(f"{len(first.class_names)} and {len(second.class_names)} classes")
+    # Equal sets of classes stand in one order by now.
     if first.has_named_classes and second.has_named_classes and first.class_names != second.class_names:
-        raise DifferentRows("the classes differ, or stand in another order")
+        raise DifferentRows(
+            f"the classes differ: {listed(first.class_names)} and {listed(second.class_names)}"
+        )
     if first.rows != second.rows:
         raise DifferentRows(f"{first.rows:,} and {second.rows:,} rows")
     have_ids = first.ids is not None and second.ids is not None

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from calmix.calibration.class_names import ClassLookup, label_name, listed
+from calmix.calibration.input_checks import Integers
 from calmix.calibration.predictions import ScoreKind
 from calmix.user_error import UserError
 
@@ -27,6 +29,8 @@ class ScoreColumns:
     names: tuple[str, ...]
     one_list: bool
     class_names: tuple[str, ...] | None
+    has_indices: bool
+    """Whether labels that are numbers are class indices: not where columns carry the classes' names."""
 
     @property
     def title(self) -> str:
@@ -50,28 +54,36 @@ class ScoreColumns:
     def labels(
         self, file: Path, table: pa.Table, class_names: tuple[str, ...], *, first_row: int
     ) -> npt.NDArray[Any]:
-        """Class indices; names are looked up where the file knows them."""
+        """Class indices. Names and booleans are looked up by name; so are numbers where columns are named."""
         column = table.column("label").combine_chunks()
         if pa.types.is_dictionary(column.type):  # a categorical column of pandas
             column = column.dictionary_decode()
         _refuse_nulls(file, "label", column, first_row)
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        if is_text(column.type):
+            encoded = column.dictionary_encode()
+            distinct, places = encoded.dictionary.to_pylist(), as_numpy(encoded.indices)
+        elif pa.types.is_boolean(column.type):
+            distinct, places = [False, True], as_numpy(column).astype(np.int64)
+        elif self.has_indices or not is_number(column.type):
             return as_numpy(column)
-
-        import pyarrow.compute as pc
-
-        index = pc.index_in(column, value_set=pa.array(class_names, type=column.type))
-        if index.null_count:
-            row = _first_null(index)
-            known = ", ".join(class_names[:10])
+        else:
+            values, places = np.unique(as_numpy(column), return_inverse=True)
+            distinct = values.tolist()
+        lookup = ClassLookup(class_names)
+        found = [lookup.find(label_name(value)) for value in distinct]
+        by_value = np.array([-1 if place is None else place for place in found], dtype=np.int64)
+        indices: Integers = by_value[places]
+        unknown = np.flatnonzero(indices < 0)
+        if unknown.size:
+            row = int(unknown[0])
             raise UserError(
                 f"unknown label {column[row].as_py()!r}",
                 file=file,
                 row=first_row + row + 1,
                 column="label",
-                remedy=f"the classes of this file are: {known}; use these or their indices",
+                remedy=f"the classes of this file are: {listed(class_names)}; name one of them",
             )
-        return as_numpy(index).astype(np.int64)
+        return indices
 
     def row_ids(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.str_] | None:
         if "row_id" not in table.column_names:
@@ -125,10 +137,10 @@ def find_score_columns(
         if present.count(name) > 1:
             raise UserError("two columns of this name", file=file, column=name, remedy="rename one of them")
     if lists:
-        return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names)
+        return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names, True)
     prefix, names = next((prefix, names) for prefix, names in by_prefix.items() if names)
     ordered, own_names = _class_order(file, prefix, names, known_names)
-    return ScoreColumns(CLASS_PREFIXES[prefix], ordered, False, own_names or class_names)
+    return ScoreColumns(CLASS_PREFIXES[prefix], ordered, False, own_names or class_names, own_names is None)
 
 
 def _class_order(
@@ -267,6 +279,14 @@ def uneven_lists(file: Path, name: str, row: int, found: int, first: int) -> Use
         column=name,
         remedy="write one score per class in every row",
     )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def as_numpy(array: pa.Array) -> npt.NDArray[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from calmix.calibration.class_names import class_order, numbered_names
 from calmix.calibration.input_checks import (
     Floats,
     Integers,
@@ -84,7 +85,7 @@ class Predictions:
         checked_ids = None if ids is None else np.asarray(ids, dtype=np.str_)
         if checked_ids is not None and checked_ids.shape != (rows,):
             raise ValueError(f"{rows} rows of scores but {checked_ids.size} row ids")
-        names = tuple(str(k) for k in range(classes)) if class_names is None else tuple(class_names)
+        names = numbered_names(classes) if class_names is None else tuple(class_names)
         if len(names) != classes:
             raise ValueError(f"{classes} classes but {len(names)} class names")
         return cls(values, kind, checked_labels, checked_ids, names)
@@ -167,6 +168,22 @@ class Predictions:
         part = slice(start, stop)
         ids = None if self.ids is None else self.ids[part]
         return Predictions(self.values[part], self.kind, self.labels[part], ids, self.class_names)
+
+    def with_class_order(self, class_names: Sequence[str]) -> Predictions:
+        """The same predictions with the classes in this order; `DifferentClasses` where they are others.
+
+        >>> given = Predictions.from_probabilities([[0.7, 0.2, 0.1]], [2], class_names=["fox", "cat", "dog"])
+        >>> ordered = given.with_class_order(["cat", "dog", "fox"])
+        >>> ordered.values.tolist(), ordered.labels.tolist()
+        ([[0.2, 0.1, 0.7]], [1])
+        """
+        order = class_order(self.class_names, class_names)
+        if np.array_equal(order, np.arange(self.classes)):
+            return Predictions(self.values, self.kind, self.labels, self.ids, tuple(class_names))
+        place = np.argsort(order)
+        # Row by row in memory, so that sums over classes round as those of any other predictions do.
+        values = np.ascontiguousarray(self.values[:, order])
+        return Predictions(values, self.kind, place[self.labels], self.ids, tuple(class_names))
 
     def _shifted_logits(self) -> Floats:
         """z - z_max in float64, so that exp neither overflows nor loses the largest term."""

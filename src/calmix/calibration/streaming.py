@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from calmix.calibration.binning import Edges
+from calmix.calibration.class_names import are_numbered
 from calmix.calibration.evaluation import Evaluation, Measured
 from calmix.calibration.predictions import Notion, Predictions
 
@@ -60,7 +61,7 @@ class RowFingerprint:
     @property
     def has_named_classes(self) -> bool:
         """Whether the classes have names of their own, not just numbers."""
-        return self.class_names != tuple(str(k) for k in range(len(self.class_names)))
+        return not are_numbered(self.class_names)
 
 
 class StreamedEvaluation(Evaluation):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from calmix.calibration.calibrator import Calibrator, get_calibrator
+from calmix.calibration.class_names import DifferentClasses, listed
 from calmix.calibration.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.run_predictions import predictions_of_run
@@ -59,6 +60,7 @@ def calibrate(source: Path, fit_on: str, method: str, output: Path, **data: Any)
             "method": method,
             "fitted_on": fit_on,
             "n": len(opened.fitting),
+            "class_names": list(opened.fitting.class_names),
             "nll_before": calibrator.nll_before_,
             "nll_after": calibrator.nll_after_,
             "temperature": getattr(calibrator, "temperature_", None),
@@ -91,6 +93,15 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
             file=fit_on,
             remedy="fit on predictions of the same model",
         )
+    try:
+        fitting = fitting.with_class_order(given.class_names)
+    except DifferentClasses:
+        raise UserError(
+            f"the classes are {listed(fitting.class_names)}, but those of {source} are "
+            f"{listed(given.class_names)}",
+            file=fit_on,
+            remedy="fit on predictions of the same model, with the classes named alike",
+        ) from None
     return Source(fitting, None, {source.stem: given})
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calmix.calibration.class_names import DifferentClasses, class_order
 from calmix.calibration.prediction_files import read_answers
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
@@ -79,7 +80,7 @@ class CheckpointTeacher(Teacher):
             wanted = "multiple choice" if rows.task == "choice" else "classification"
             raise UserError(f"this teacher was not trained for {wanted}", file=self.name)
         if self.label_names is not None:
-            class_order(self.label_names, rows.label_names, self.name)
+            taught_order(self.label_names, rows.label_names, self.name)
 
     def answers(self, rows: Rows, *, device: str = "auto", threads: int | None = None) -> NDArray[np.float32]:
         self.check(rows)
@@ -88,7 +89,7 @@ class CheckpointTeacher(Teacher):
             logits = predict_with_checkpoint(self.directory, rows, device=device, threads=threads)
         if self.label_names is None:
             return logits
-        return logits[:, class_order(self.label_names, rows.label_names, self.name)]
+        return logits[:, taught_order(self.label_names, rows.label_names, self.name)]
 
 
 @dataclass(frozen=True)
@@ -143,28 +144,28 @@ class PredictionsTeacher(Teacher):
 
     def _classes(self, rows: Rows) -> NDArray[np.int64]:
         remedy = "name its columns by the classes: " + ", ".join(f"prob_{name}" for name in rows.label_names)
-        return class_order(self.read(rows.label_names).class_names, rows.label_names, str(self.file), remedy)
+        return taught_order(self.read(rows.label_names).class_names, rows.label_names, str(self.file), remedy)
 
 
 CHECKPOINT_REMEDY = "teach with one of the same classes; a checkpoint names them in config.json (id2label)"
 
 
-def class_order(
+def taught_order(
     theirs: Sequence[str], ours: Sequence[str], who: str, remedy: str = CHECKPOINT_REMEDY
 ) -> NDArray[np.int64]:
     """Where each of our classes stands among the teacher's.
 
-    >>> class_order(("positive", "negative"), ("negative", "positive"), "run").tolist()
+    >>> taught_order(("positive", "negative"), ("negative", "positive"), "run").tolist()
     [1, 0]
     """
-    if sorted(theirs) != sorted(ours):
+    try:
+        return class_order(theirs, ours)
+    except DifferentClasses:
         raise UserError(
             f"the teacher's labels are {', '.join(theirs)}, those of the training data {', '.join(ours)}",
             file=who,
             remedy=remedy,
-        )
-    place = {name: index for index, name in enumerate(theirs)}
-    return np.array([place[name] for name in ours], dtype=np.int64)
+        ) from None
 
 
 def open_teacher(name: str, *, keeps_temperature: bool = True) -> Teacher:
