@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json
 from calmix.user_error import UserError
 
 
@@ -27,6 +27,7 @@ def calibrate(
     label_column: Annotated[str | None, typer.Option(help="Default: label.")] = None,
     image_column: Annotated[str | None, typer.Option(help="Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
+    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,6 +53,7 @@ def calibrate(
         label_column=label_column,
         image_column=image_column,
         max_length=max_length,
+        trust_remote_code=trust_remote_code,
     )
     if as_json:
         print_json(result)

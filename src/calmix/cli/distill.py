@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli import training_options as options
-from calmix.cli.options import AsJson, Config, config_tables, parse_assignments
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, config_tables, parse_assignments
 from calmix.cli.train import run_training
 from calmix.cli.training_options import DATA, OUTPUT, TRAINING, training_values
 from calmix.run import Run
@@ -127,6 +127,7 @@ def distill(
     checkpoint_minutes: options.CheckpointMinutes = 5.0,
     bins: options.Bins = 15,
     edges: options.Edges = "right",
+    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:

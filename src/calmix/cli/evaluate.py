@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
 from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def evaluate(
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",
+    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +83,12 @@ def evaluate(
     notes: list[str] = []
     for place, path in enumerate(files or []):
         sources += open_sources(path, origin=place)
-    settings = {"max_length": max_length, "batch_size": batch_size, "device": device}
+    settings = {
+        "max_length": max_length,
+        "batch_size": batch_size,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+    }
     if ensemble:
         from calmix.calibration.ensemble import ensemble_sources
 

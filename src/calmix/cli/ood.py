@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json
 from calmix.run import Run, is_comparison
 from calmix.user_error import UserError, check_least
 
@@ -43,6 +43,7 @@ def ood(
     image_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,6 +85,7 @@ def ood(
         "seed": seed,
         "batch_size": batch_size,
         "device": device,
+        "trust_remote_code": trust_remote_code,
     }
     if kept:
         result = detect_all(run, kept, inside, outside, **settings)

@@ -35,6 +35,9 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
         raise UserError("a configuration file holds 'option: value' lines", file=file)
     values = {str(key).replace("-", "_"): value for key, value in content.items() if value is not None}
     known = parameters_by_key(context)
+    if "trust_remote_code" in values:  # a file may come with a run that somebody else has made
+        remedy = "give --trust-remote-code on the command line"
+        raise UserError("trust in remote code is not read from a file", file=file, remedy=remedy)
     for key in values:
         if key not in known and key not in TABLES:
             near = difflib.get_close_matches(key, [*known, *TABLES], n=1)
@@ -62,7 +65,7 @@ def parameters_by_key(context: typer.Context) -> dict[str, str]:
     return {
         option.lstrip("-").replace("-", "_"): str(parameter.name)
         for parameter in context.command.params
-        if parameter.name not in ("config", "as_json")
+        if parameter.name not in ("config", "as_json", "trust_remote_code")
         for option in parameter.opts
     }
 
@@ -101,6 +104,13 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config", callback=load_config, is_eager=True, help="A YAML file with any of these options."
+    ),
+]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run the Python files of a checkpoint that brings its own. Give it for code that you have read.",
     ),
 ]
 AsJson = Annotated[

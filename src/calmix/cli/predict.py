@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json
 from calmix.run import Run
 from calmix.user_error import UserError, check_least
 
@@ -33,6 +33,7 @@ def predict(
     image_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 64,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +67,12 @@ def predict(
     from calmix.training.prediction import answer_table, predict_with_checkpoint
 
     logits = predict_with_checkpoint(
-        opened.model, rows, max_length=trained["max_length"], batch_size=batch_size, device=device
+        opened.model,
+        rows,
+        max_length=trained["max_length"],
+        batch_size=batch_size,
+        device=device,
+        trust_remote_code=trust_remote_code,
     )
     threshold = accept_above if guarantee is None else guarantee.threshold
     decides = guarantee is not None or accept_above is not None

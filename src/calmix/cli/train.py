@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli import training_options as options
-from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
 from calmix.cli.training_options import OUTPUT, TRAINING, training_values
 from calmix.processes import is_first_process
 from calmix.run import Run
@@ -63,6 +63,7 @@ def train(
     checkpoint_minutes: options.CheckpointMinutes = 5.0,
     bins: options.Bins = 15,
     edges: options.Edges = "right",
+    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -88,7 +89,8 @@ def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> Non
     from calmix.report.run_report import write_run_report
     from calmix.training.configuration import TrainConfig
 
-    run = train_staged(TrainConfig.from_dict(options), resume=resume)
+    trust = options["trust_remote_code"]
+    run = train_staged(TrainConfig.from_dict(options, trust_remote_code=trust), resume=resume)
     if not is_first_process():
         return
     write_model_card(run)
@@ -125,4 +127,5 @@ def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:
     run = Run(Path(options["output"]))
     if not run.config_file.is_file():
         raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
-    return {**run.config(), "output": options["output"]}
+    # Trust is the word of whoever calls, not of the run: somebody else may have made it.
+    return {**run.config(), "output": options["output"], "trust_remote_code": options["trust_remote_code"]}

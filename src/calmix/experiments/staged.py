@@ -77,7 +77,8 @@ def make_teacher(name: str, config: TrainConfig, store: RunStore) -> Teacher:
     state = "found" if store.is_finished(fingerprint) else "to be made"
     say(f"teacher {name}, {state} in {store.path / fingerprint}")
     run = store.run_for(config, fingerprint)
-    return stage_teacher(name, run, fingerprint, partial(store.restore_model, config, fingerprint))
+    restore = partial(store.restore_model, config, fingerprint)
+    return stage_teacher(name, run, fingerprint, restore, trust_remote_code=config.trust_remote_code)
 
 
 def say(line: str) -> None:

@@ -37,38 +37,50 @@ def resolve_model(name: str) -> str:
     return str(get_model_path())
 
 
-def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(name: str, *, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     register_networks()
     with _mendable(name, "tokenizer"):
-        tokenizer = AutoTokenizer.from_pretrained(resolve_model(name))
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model(name), trust_remote_code=trust_remote_code)
     if tokenizer.pad_token is None:  # decoders such as GPT-2 have none; any token will do behind a mask
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
-def load_image_processor(name: str) -> Any:
+def load_image_processor(name: str, *, trust_remote_code: bool = False) -> Any:
     from transformers import AutoImageProcessor
 
     register_networks()
     with _mendable(name, "image processor"):
         # Without torchvision there is one backend; with it, images would be resized in another way.
-        return AutoImageProcessor.from_pretrained(name, backend="pil")
+        return AutoImageProcessor.from_pretrained(name, backend="pil", trust_remote_code=trust_remote_code)
 
 
-def load_inputs(directory: Path, model: PreTrainedModel, *, max_length: int | None = None) -> Inputs:
+def load_inputs(
+    directory: Path,
+    model: PreTrainedModel,
+    *,
+    max_length: int | None = None,
+    trust_remote_code: bool = False,
+) -> Inputs:
     """What turns rows into the inputs of a saved classifier."""
     if getattr(model, "main_input_name", "") == "pixel_values":
-        return ImageInputs(load_image_processor(str(directory)))
-    tokenizer = load_tokenizer(str(directory))
+        return ImageInputs(load_image_processor(str(directory), trust_remote_code=trust_remote_code))
+    tokenizer = load_tokenizer(str(directory), trust_remote_code=trust_remote_code)
     # A tokenizer that was saved with a trained network says how its texts were cut, short or long.
     said = [length for length in (max_length, longest_input(model, tokenizer)) if length]
     return TextInputs(tokenizer, min(said, default=LONGEST_BY_DEFAULT))
 
 
 def load_classifier(
-    name: str, *, task: str, label_names: Sequence[str], seed: int, pad_token_id: int | None = None
+    name: str,
+    *,
+    task: str,
+    label_names: Sequence[str],
+    seed: int,
+    pad_token_id: int | None = None,
+    trust_remote_code: bool = False,
 ) -> PreTrainedModel:
     """A network with a head for these labels, in float32, the new head drawn from `seed`.
 
@@ -87,7 +99,7 @@ def load_classifier(
 
     register_networks()
     set_seed(seed)
-    settings: dict[str, Any] = {"dtype": torch.float32}
+    settings: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}
     if task == "choice":
         family: Any = AutoModelForMultipleChoice
     else:
@@ -116,7 +128,7 @@ def load_classifier(
     return model
 
 
-def load_trained(directory: Path) -> PreTrainedModel:
+def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrainedModel:
     """A saved classifier as it is: its own labels, its own head, in float32."""
     import torch
     from transformers import (
@@ -135,7 +147,9 @@ def load_trained(directory: Path) -> PreTrainedModel:
             family = AutoModelForMultipleChoice
         elif "ImageClassification" in architectures[0]:
             family = AutoModelForImageClassification
-        model: PreTrainedModel = family.from_pretrained(directory, dtype=torch.float32)
+        model: PreTrainedModel = family.from_pretrained(
+            directory, dtype=torch.float32, trust_remote_code=trust_remote_code
+        )
     add_head_dropout(model)
     return model
 
@@ -192,6 +206,12 @@ def _mendable(name: str, what: str) -> Iterator[None]:
             yield
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         path = Path(name)
+        if "trust_remote_code" in str(error):
+            raise UserError(
+                f"this {what} brings Python code of its own, which calmix does not run unasked",
+                file=name,
+                remedy="read its code, then give --trust-remote-code, or name another model",
+            ) from error
         if path.is_dir():
             problem = f"this directory holds no {what} that transformers can load ({_first_line(error)})"
         elif path.exists():

@@ -46,6 +46,7 @@ def load_network(
     max_length: int,
     augment: str | None = None,
     options: Mapping[str, Any] | None = None,
+    trust_remote_code: bool = False,
 ) -> Network:
     """A network with a head for the labels of `rows`, or for `label_names`. A built-in one is made for these
     training rows."""
@@ -53,7 +54,9 @@ def load_network(
     names = tuple(rows.label_names if label_names is None else label_names)
     check_options(name, options)
     if rows.task == "image":
-        return _image_network(name, rows, names, seed=seed, augment=augment, options=options)
+        return _image_network(
+            name, rows, names, seed=seed, augment=augment, options=options, trust=trust_remote_code
+        )
     if parse_steps(augment):
         raise UserError("--augment is for images, and the rows are texts", remedy="leave it out")
     if name in IMAGE_NETWORKS:
@@ -62,9 +65,14 @@ def load_network(
         from calmix.models.text_cnn_building import build_text_cnn
 
         return Network(*build_text_cnn(rows, names, seed=seed, max_length=max_length, options=options))
-    tokenizer = load_tokenizer(name)
+    tokenizer = load_tokenizer(name, trust_remote_code=trust_remote_code)
     model = load_classifier(
-        name, task=rows.task, label_names=names, seed=seed, pad_token_id=tokenizer.pad_token_id
+        name,
+        task=rows.task,
+        label_names=names,
+        seed=seed,
+        pad_token_id=tokenizer.pad_token_id,
+        trust_remote_code=trust_remote_code,
     )
     limit = longest_input(model, tokenizer)
     return Network(model, TextInputs(tokenizer, min(max_length, limit) if limit else max_length))
@@ -78,6 +86,7 @@ def _image_network(
     seed: int,
     augment: str | None,
     options: Mapping[str, Any],
+    trust: bool,
 ) -> Network:
     if name in (EMBEDDED, TEXT_CNN):
         listed = ", ".join(IMAGE_NETWORKS)
@@ -91,8 +100,8 @@ def _image_network(
         size = image_size_for(name, rows.image_sizes(), options.get("image_size"))
         model = build_image_network(name, size, label_names, seed=seed, dropout=options.get("dropout"))
         return Network(model, ImageInputs(plain_processor(size, statistics), steps, statistics))
-    processor = load_image_processor(name)
-    model = load_classifier(name, task="image", label_names=label_names, seed=seed)
+    processor = load_image_processor(name, trust_remote_code=trust)
+    model = load_classifier(name, task="image", label_names=label_names, seed=seed, trust_remote_code=trust)
     return Network(model, ImageInputs(processor, steps, statistics))
 
 

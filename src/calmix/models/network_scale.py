@@ -40,7 +40,7 @@ def network_scale(name: str) -> NetworkScale:
     from transformers.utils.hub import cached_file
 
     try:
-        config = AutoConfig.from_pretrained(name).to_dict()
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False).to_dict()
         found = cached_file(name, SENTENCE_ENCODER_FILES[0], _raise_exceptions_for_missing_entries=False)
     except (OSError, ValueError):
         return NetworkScale(None)  # loading it says what is wrong with it

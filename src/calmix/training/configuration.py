@@ -118,6 +118,8 @@ class TrainConfig:
     """Any further field of `transformers.TrainingArguments`."""
     model_options: dict[str, Any] = field(default_factory=dict)
     """Options of a built-in network."""
+    trust_remote_code: bool = False
+    """Run the Python files of a checkpoint that brings its own. Never saved: every call gives it anew."""
 
     def __post_init__(self) -> None:
         teacher = self.teacher or ()
@@ -209,6 +211,7 @@ class TrainConfig:
             "max_length": self.max_length,
             "augment": self.augment,
             "options": self.model_options,
+            "trust_remote_code": self.trust_remote_code,
         }
 
     def options_of_method(self) -> dict[str, Any]:
@@ -218,14 +221,16 @@ class TrainConfig:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for `config.yaml`."""
         values = {**dataclasses.asdict(self), "test": list(self.test), "teacher": list(self.teacher)}
-        absent = set() if self.teacher else set(DISTILLATION)
+        absent = {"trust_remote_code"} | (set() if self.teacher else set(DISTILLATION))
         # Came later: what does not use them is saved as it always was.
         absent |= {name for name in ("student_layers", "plain_run") if getattr(self, name) is None}
         return {name: value for name, value in values.items() if name not in absent}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        return cls(**{**values, "test": tuple(values.get("test") or ())})
+    def from_dict(cls, values: Mapping[str, Any], *, trust_remote_code: bool = False) -> TrainConfig:
+        """`values` may come from the file of a run that somebody else has made: trust is not read from it."""
+        own = {"test": tuple(values.get("test") or ()), "trust_remote_code": trust_remote_code}
+        return cls(**{**values, **own})
 
     def differences(self, other: TrainConfig) -> list[str]:
         """Options that differ, but for those that cannot change a result."""

@@ -67,12 +67,13 @@ def dropout_with_checkpoint(
     max_length: int | None = None,
     batch_size: int = 64,
     device: str = "auto",
+    trust_remote_code: bool = False,
 ) -> DropoutPasses:
     """Passes of a saved classifier over rows."""
     hush()
     check_device(device)
-    model = load_trained(directory)
-    inputs = load_inputs(directory, model, max_length=max_length)
+    model = load_trained(directory, trust_remote_code=trust_remote_code)
+    inputs = load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)
     encoded = inputs.encode(rows)
     collator = inputs.collator(is_choice=encoded.is_choice)
     with prepared_processor():

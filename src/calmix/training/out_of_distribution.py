@@ -77,15 +77,27 @@ class Detector:
     """The saved network of a run, asked about sets of rows."""
 
     def __init__(
-        self, run: Run, *, passes: int = 10, seed: int = 0, batch_size: int = 64, device: str = "auto"
+        self,
+        run: Run,
+        *,
+        passes: int = 10,
+        seed: int = 0,
+        batch_size: int = 64,
+        device: str = "auto",
+        trust_remote_code: bool = False,
     ) -> None:
         hush()
         check_device(device)
         self.run, self.passes, self.seed, self.batch_size = run, passes, seed, batch_size
         self.device = best_device(device)
         self.metrics = run.metrics()
-        self.model = load_trained(run.model)
-        self.inputs = load_inputs(run.model, self.model, max_length=run.config()["max_length"])
+        self.model = load_trained(run.model, trust_remote_code=trust_remote_code)
+        self.inputs = load_inputs(
+            run.model,
+            self.model,
+            max_length=run.config()["max_length"],
+            trust_remote_code=trust_remote_code,
+        )
         self.notes: list[str] = []
 
     def score(self, name: str, rows: Rows) -> Scored:
@@ -182,13 +194,21 @@ def detect(
     seed: int = 0,
     batch_size: int = 64,
     device: str = "auto",
+    trust_remote_code: bool = False,
 ) -> dict[str, Any]:
     """All of it as plain values, ready for JSON and the report."""
     if noise is not None and noise not in NOISES:
         raise UserError(f"--noise is {noise!r}", remedy=f"there is {', '.join(NOISES)}")
     if not outside and noise is None:
         raise UserError("nothing to tell apart", remedy="give --out NAME=FILE or --noise gaussian")
-    detector = Detector(run, passes=passes, seed=seed, batch_size=batch_size, device=device)
+    detector = Detector(
+        run,
+        passes=passes,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
     familiar = detector.score(in_name, inside)
     strange = [detector.score(name, rows) for name, rows in outside.items()]
     if noise is not None:

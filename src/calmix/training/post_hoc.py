@@ -35,12 +35,14 @@ class Source:
     """Further predictions to calibrate, by name."""
 
 
-def calibrate(source: Path, fit_on: str, method: str, output: Path, **data: Any) -> dict[str, Any]:
+def calibrate(
+    source: Path, fit_on: str, method: str, output: Path, *, trust_remote_code: bool = False, **data: Any
+) -> dict[str, Any]:
     """Fit a calibrator on `fit_on` and apply it to `source`; what it found, ready for JSON."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UserError("the output exists already", file=output, remedy="name another --output")
     calibrator = get_calibrator(method)
-    opened = open_source(source, fit_on, **data)
+    opened = open_source(source, fit_on, trust_remote_code=trust_remote_code, **data)
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -53,7 +55,9 @@ def calibrate(source: Path, fit_on: str, method: str, output: Path, **data: Any)
         calibrator.save(fresh)
         folded = opened.checkpoint is not None and calibrator.folds
         if folded and opened.checkpoint is not None:
-            fold_checkpoint(opened.checkpoint, calibrator, fresh / "model")
+            fold_checkpoint(
+                opened.checkpoint, calibrator, fresh / "model", trust_remote_code=trust_remote_code
+            )
         for name, predictions in opened.others.items():
             write_predictions(fresh / "predictions" / f"{name}.parquet", calibrated(predictions, calibrator))
         result = {
@@ -81,7 +85,7 @@ def calibrate(source: Path, fit_on: str, method: str, output: Path, **data: Any)
 def open_source(source: Path, fit_on: str, **data: Any) -> Source:
     """A run, a directory with a checkpoint, or a predictions file."""
     if source.is_dir() and (source / "config.yaml").is_file():
-        return _open_run(Run.open(source), fit_on)
+        return _open_run(Run.open(source), fit_on, trust_remote_code=data["trust_remote_code"])
     if source.is_dir():
         return Source(_forward(source, fit_on, **data), source, {})
     if not source.exists():
@@ -105,7 +109,7 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
     return Source(fitting, None, {source.stem: given})
 
 
-def _open_run(run: Run, fit_on: str) -> Source:
+def _open_run(run: Run, fit_on: str, *, trust_remote_code: bool) -> Source:
     # The saved model carries the run's temperature: its own logits are the stored ones divided by it.
     names = run.splits()
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
@@ -116,7 +120,8 @@ def _open_run(run: Run, fit_on: str) -> Source:
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
     config = run.config()
     columns = {name: config[name] for name in config if name.endswith("_column")}
-    fitting = _forward(run.model, fit_on, max_length=config["max_length"], **columns)
+    settings = {"max_length": config["max_length"], "trust_remote_code": trust_remote_code}
+    fitting = _forward(run.model, fit_on, **settings, **columns)
     return Source(fitting, run.model, predictions)
 
 
@@ -132,7 +137,14 @@ def _logits(predictions: Predictions) -> Predictions:
     )
 
 
-def _forward(checkpoint: Path, data: str, max_length: int | None = None, **columns: Any) -> Predictions:
+def _forward(
+    checkpoint: Path,
+    data: str,
+    max_length: int | None = None,
+    *,
+    trust_remote_code: bool,
+    **columns: Any,
+) -> Predictions:
     """What a checkpoint says about labelled rows."""
     from calmix.data.columns import ColumnNames
     from calmix.data.reading import read_rows
@@ -141,7 +153,10 @@ def _forward(checkpoint: Path, data: str, max_length: int | None = None, **colum
 
     names = {name.removesuffix("_column"): value for name, value in columns.items()}
     rows = read_rows(data, "fit", ColumnNames.from_options(**names), trained_labels(checkpoint))
-    return as_predictions(predict_with_checkpoint(checkpoint, rows, max_length=max_length), rows)
+    logits = predict_with_checkpoint(
+        checkpoint, rows, max_length=max_length, trust_remote_code=trust_remote_code
+    )
+    return as_predictions(logits, rows)
 
 
 def calibrated(predictions: Predictions, calibrator: Calibrator) -> Predictions:
@@ -153,12 +168,14 @@ def calibrated(predictions: Predictions, calibrator: Calibrator) -> Predictions:
     )
 
 
-def fold_checkpoint(checkpoint: Path, calibrator: Calibrator, output: Path) -> None:
+def fold_checkpoint(
+    checkpoint: Path, calibrator: Calibrator, output: Path, *, trust_remote_code: bool = False
+) -> None:
     """A copy of a checkpoint with the calibrator in its last layer."""
     from calmix.models.folding import fold, folded_temperature, note_calibration
     from calmix.models.loading import load_inputs, load_trained
 
-    model = load_trained(checkpoint)
+    model = load_trained(checkpoint, trust_remote_code=trust_remote_code)
     if calibrator.kind == "temperature":
         scale: Any = 1.0 / float(calibrator.temperature_)
         bias: Any = 0.0
@@ -171,4 +188,5 @@ def fold_checkpoint(checkpoint: Path, calibrator: Calibrator, output: Path) -> N
         facts["temperature"] = before * float(calibrator.temperature_)
     note_calibration(model, facts)
     model.save_pretrained(output)
-    load_inputs(checkpoint, model).processing_class.save_pretrained(output)
+    inputs = load_inputs(checkpoint, model, trust_remote_code=trust_remote_code)
+    inputs.processing_class.save_pretrained(output)

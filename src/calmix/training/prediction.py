@@ -39,12 +39,13 @@ def predict_with_checkpoint(
     batch_size: int = 64,
     device: str = "auto",
     threads: int | None = None,
+    trust_remote_code: bool = False,
 ) -> NDArray[np.float32]:
     """What a saved classifier says about rows."""
     hush()
     check_device(device)
-    model = load_trained(directory)
-    inputs = load_inputs(directory, model, max_length=max_length)
+    model = load_trained(directory, trust_remote_code=trust_remote_code)
+    inputs = load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)
     encoded = inputs.encode(rows)
     collator = inputs.collator(is_choice=encoded.is_choice)
     with prepared_processor(threads):

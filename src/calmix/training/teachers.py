@@ -65,6 +65,7 @@ class CheckpointTeacher(Teacher):
     """Where it is the first stage of others: its run, which keeps its answers for all of them."""
     restore: Callable[[], object] | None = None
     """Makes the checkpoint anew where it was dropped."""
+    trust_remote_code: bool = False
 
     @property
     def kept_in(self) -> Path | None:
@@ -86,7 +87,13 @@ class CheckpointTeacher(Teacher):
         self.check(rows)
         # Whatever is drawn while a network is loaded must not change what the student draws.
         with torch.random.fork_rng():
-            logits = predict_with_checkpoint(self.directory, rows, device=device, threads=threads)
+            logits = predict_with_checkpoint(
+                self.directory,
+                rows,
+                device=device,
+                threads=threads,
+                trust_remote_code=self.trust_remote_code,
+            )
         if self.label_names is None:
             return logits
         return logits[:, taught_order(self.label_names, rows.label_names, self.name)]
@@ -168,7 +175,7 @@ def taught_order(
         ) from None
 
 
-def open_teacher(name: str, *, keeps_temperature: bool = True) -> Teacher:
+def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code: bool = False) -> Teacher:
     """The teacher that a name or path means; `keeps_temperature` off asks for it as it was trained."""
     path = Path(name)
     if path.is_file():
@@ -203,13 +210,24 @@ def open_teacher(name: str, *, keeps_temperature: bool = True) -> Teacher:
             remedy="teach with --teacher-temperature, or with the checkpoint it was made from",
         )
     temperature = float(facts.get("temperature", 1.0))
-    return CheckpointTeacher(name, checkpoint_fingerprint(directory), temperature, directory, labels)
+    identity = checkpoint_fingerprint(directory)
+    return CheckpointTeacher(
+        name, identity, temperature, directory, labels, trust_remote_code=trust_remote_code
+    )
 
 
-def stage_teacher(name: str, run: Run, fingerprint: str, restore: Callable[[], object]) -> CheckpointTeacher:
+def stage_teacher(
+    name: str,
+    run: Run,
+    fingerprint: str,
+    restore: Callable[[], object],
+    *,
+    trust_remote_code: bool = False,
+) -> CheckpointTeacher:
     """A run of a store, which may have lost its weights: all else about it is still known."""
     metrics = run.metrics()
     names = None if metrics["task"] == "choice" else tuple(metrics["label_names"])
+    temperature = float(metrics["temperature"])
     return CheckpointTeacher(
-        name, f"run {fingerprint}", float(metrics["temperature"]), run.model, names, run, restore
+        name, f"run {fingerprint}", temperature, run.model, names, run, restore, trust_remote_code
     )

@@ -85,7 +85,11 @@ def open_teachers(config: TrainConfig) -> dict[str, Teacher]:
                 f"--teacher-option: no such option {option!r}",
                 remedy=f"there are: {', '.join(sorted(known))}",
             )
-    return {name: open_teacher(name, keeps_temperature=config.teacher_temperature) for name in places}
+    settings = {
+        "keeps_temperature": config.teacher_temperature,
+        "trust_remote_code": config.trust_remote_code,
+    }
+    return {name: open_teacher(name, **settings) for name in places}
 
 
 def read_unlabelled(source: str, columns: ColumnNames, train: Rows | None = None) -> Rows:
