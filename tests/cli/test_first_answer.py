@@ -1,5 +1,6 @@
 """What a newcomer meets first: a bare call, a missing package, an interruption."""
 
+import json
 import os
 import signal
 import subprocess
@@ -41,7 +42,9 @@ def test_h_is_help(calmix, arguments):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_can_be_shown(calmix, shell):
+def test_completion_can_be_shown(calmix, shell, monkeypatch):
+    # Otherwise typer looks which shell started the tests; there need not be any.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     code, out, _ = calmix("--show-completion", shell)
     assert code == 0
     assert "_CALMIX_COMPLETE" in out
@@ -113,3 +116,74 @@ def test_a_damaged_file_is_no_interruption(monkeypatch):
     monkeypatch.setattr(app, "app", broken)
     with pytest.raises(EOFError, match="the file is empty"):
         app.main(["methods"])
+
+
+# (arguments, what is said); DATA is a good file, OUT a place to write to; the last of two options counts.
+TRAIN = [
+    "train",
+    "--train",
+    "DATA",
+    "--model",
+    "text-cnn",
+    "--output",
+    "OUT",
+]  # the last of two options counts
+WRONG = [
+    ([*TRAIN, "--train", "missing.csv"], "missing.csv: no such file"),
+    ([*TRAIN, "--test", "missing.csv"], "missing.csv: no such file"),
+    ([*TRAIN, "--text-column", "nope"], "no column 'nope'"),
+    ([*TRAIN, "--method", "nope"], "unknown method 'nope'"),
+    ([*TRAIN, "--method", "cls-mixup", "--alpha", "-1"], "alpha is -1"),
+    ([*TRAIN, "--method-option", "nope=1"], "has no option 'nope'"),
+    ([*TRAIN, "--device", "nope"], "unknown device 'nope'"),
+    ([*TRAIN, "--dynamics", "nope"], "--dynamics is 'nope'"),
+    ([*TRAIN, "--optimizer", "nope", "--learning-rate", "1"], "no such optimiser 'nope'"),
+    ([*TRAIN, "--schedule", "step:factor=2"], "give a factor above 0"),
+    ([*TRAIN, "--label-smoothing", "2"], "label smoothing must be in [0, 1)"),
+    ([*TRAIN, "--epochs", "-1"], "--epochs is -1"),
+    ([*TRAIN, "--model-option", "dropout=2"], "--model-option dropout=2"),
+    ([*TRAIN, "--model", "nobody/nothing"], "the hub cannot be reached"),
+    ([*TRAIN, "--model", "no/such/place"], "no such directory"),
+    ([*TRAIN, "--train", "nobody/nothing"], "the hub cannot be reached"),
+    ([*TRAIN, "--plain-run", "nowhere"], "no such run directory"),
+    ([*TRAIN, "--output", "DATA"], "a file is in the way"),
+    (["compare", "--methods", "plain,nope", "--train", "DATA", "--output", "OUT"], "unknown method 'nope'"),
+    (["compare", "--methods", "plain", "--train", "missing.csv", "--output", "OUT"], "no such file"),
+    (["distill", "--teacher", "nobody", "--train", "DATA", "--output", "OUT"], "no such teacher"),
+    (["predict", "missing", "--input", "DATA", "--output", "OUT.csv"], "missing: no such"),
+    (["evaluate", "missing.csv"], "missing.csv: no such file"),
+    (["calibrate", "missing", "--fit-on", "validation", "--output", "OUT"], "missing: no such"),
+    (["map", "missing", "--output", "OUT"], "missing: no such"),
+    (["ood", "missing", "--out", "DATA"], "missing: no such"),
+]
+ASK_ALL = """
+import contextlib, io, json
+from calmix.cli.app import main
+said = []
+for arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            said.append((ended.code, err.getvalue()))
+print(json.dumps(said))
+"""
+
+
+def test_what_is_wrong_with_a_command_is_said_before_torch_is_loaded(tmp_path):
+    data = tmp_path / "train.csv"
+    data.write_text("text,label\n" + "\n".join(f"row {n},{n % 2}" for n in range(40)))
+    places = {"DATA": str(data), "OUT": str(tmp_path / "run"), "OUT.csv": str(tmp_path / "out.csv")}
+    asked = [[places.get(part, part) for part in arguments] for arguments, _ in WRONG]
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED + ASK_ALL, json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        check=True,
+    )
+    for (arguments, said), (code, line) in zip(WRONG, json.loads(done.stdout), strict=True):
+        assert said in line, (arguments, line)
+        assert (code, line.count("\n")) == (2, 1), (arguments, line)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]

@@ -154,10 +154,10 @@ def distill(
 
 def network_of(teacher: str) -> dict[str, Any]:
     """What a teacher's run says about the network it started from: its student is then of the same kind."""
-    from calmix.training.teaching import is_method
+    from calmix.mixing.catalogue import method_cards
 
     run = Run(Path(teacher))
-    if is_method(teacher) or not run.config_file.is_file():
+    if teacher in method_cards() or not run.config_file.is_file():
         return {"model": "default"}
     config = run.config()
     return {name: config[name] for name in ("model", "model_options", "student_layers") if name in config}

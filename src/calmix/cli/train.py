@@ -84,13 +84,17 @@ def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> Non
     if not options["train"]:
         raise UserError("no training data", remedy="give --train FILE")
 
+    from calmix.training.configuration import TrainConfig
+    from calmix.training.first_look import look_first
+
+    config = TrainConfig.from_dict(options, trust_remote_code=options["trust_remote_code"])
+    look_first(config, resume=resume)
+
     from calmix.experiments.staged import train_staged
     from calmix.report.model_card import write_model_card
     from calmix.report.run_report import write_run_report
-    from calmix.training.configuration import TrainConfig
 
-    trust = options["trust_remote_code"]
-    run = train_staged(TrainConfig.from_dict(options, trust_remote_code=trust), resume=resume)
+    run = train_staged(config, resume=resume)
     if not is_first_process():
         return
     write_model_card(run)

@@ -174,9 +174,9 @@ def _check_rate_suits(model: str, optimizer: str | None) -> None:
     if optimizer is None or optimizer.partition(":")[0] == own.partition(":")[0]:
         return
 
-    from calmix.training.optimization import read_optimizer
+    from calmix.training.optimizer_options import parse_optimizer
 
-    read_optimizer(optimizer)  # a name that is none is said first
+    parse_optimizer(optimizer)  # a name that is none is said first
     raise UserError(
         f"--optimizer {optimizer}: {model} has a learning rate for {own.partition(':')[0]} only",
         remedy="give --learning-rate too",

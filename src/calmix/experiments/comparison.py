@@ -21,14 +21,16 @@ from typing import Any
 from calmix.experiments.cell import Cell, Task
 from calmix.experiments.differences import find_differences
 from calmix.experiments.executors import EXECUTORS, make_executor, run_all, threads_per_worker
-from calmix.experiments.grid import Arm, expand, parse_vary, reference_of
+from calmix.experiments.grid import Arm, expand, parse_method, parse_vary, reference_of
 from calmix.experiments.progress import CellProgress
 from calmix.experiments.recommendation import best_run, recommend
 from calmix.experiments.results import Results, collect
 from calmix.experiments.store import RunStore
 from calmix.experiments.summary import summarise, write_summary
+from calmix.mixing.catalogue import check_method
 from calmix.run import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
+from calmix.training.first_look import check_data, check_model_name
 from calmix.user_error import UserError, check_least
 
 CONFIG_FILE, SUMMARY_FILE = "config.yaml", "summary.csv"
@@ -106,9 +108,10 @@ class Plan:
 
 def compare(config: CompareConfig) -> Results:
     """Make all runs of a comparison that are not there yet, and gather the results of all."""
+    look_first(config)
+
     from calmix.mixing.method import get_method
 
-    check_directory(config.directory)
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))
     store = RunStore(config.directory / "runs")
@@ -135,6 +138,15 @@ def compare(config: CompareConfig) -> Results:
         if config.keep_models != "all":
             drop_teachers(store, cells, [made for _, _, made in configs])
     return results
+
+
+def look_first(config: CompareConfig) -> None:
+    """What is wrong with the command and needs no torch to be seen."""
+    check_directory(config.directory)
+    for text in config.methods:
+        check_method(parse_method(text)[0], {})
+    check_model_name(config.base.model)
+    check_data(config.base)
 
 
 def load(directory: Path) -> Results:

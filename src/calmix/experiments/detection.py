@@ -15,7 +15,6 @@ from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
 from calmix.experiments.store import RunStore
 from calmix.run import Run
-from calmix.training.out_of_distribution import detect
 from calmix.user_error import UserError
 
 
@@ -93,6 +92,8 @@ def detect_all(
     **settings: Any,
 ) -> dict[str, Any]:
     """`training.out_of_distribution.detect` for every run, and what the seeds of each arm agree on."""
+    from calmix.training.out_of_distribution import detect
+
     found = []
     for number, (cell, run) in enumerate(kept.runs, start=1):
         print(f"[{number}/{len(kept.runs)}] {cell.title}", file=sys.stderr)

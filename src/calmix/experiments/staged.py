@@ -16,7 +16,8 @@ from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
-from calmix.training.recipe import check_output, train
+from calmix.training.output_directory import check_output
+from calmix.training.recipe import train
 from calmix.training.rehearsal import rehearse
 from calmix.training.teachers import CheckpointTeacher, Teacher, stage_teacher
 from calmix.training.teaching import open_teachers, teacher_config

@@ -7,12 +7,16 @@ A method that another package registers has no file here and is imported.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+
+from calmix.user_error import UserError
 
 ENTRY_POINT_GROUP = "calmix.methods"
 PACKAGE = Path(__file__).parent
@@ -56,6 +60,47 @@ def method_cards() -> dict[str, MethodCard]:
         facts = {fact.name: getattr(cls, fact.name) for fact in fields(MethodCard) if fact.name != "options"}
         cards.append(MethodCard(**facts, options={option.name: option.default for option in fields(cls)}))
     return {card.name: card for card in sorted(cards, key=lambda card: (card.name != "plain", card.name))}
+
+
+def check_method(name: str, options: Mapping[str, Any]) -> None:
+    """The name of a method and its options, as far as they can be judged without importing it.
+
+    >>> check_method("plian", {})
+    Traceback (most recent call last):
+    calmix.user_error.UserError: unknown method 'plian'; did you mean plain?
+    """
+    cards = method_cards()
+    if name not in cards:
+        raise unknown_method(name, cards)
+    check_option_names(name, options, cards[name].options)
+    if "alpha" in options:
+        check_alpha(options["alpha"])
+
+
+def unknown_method(name: str, known: Iterable[str]) -> UserError:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    remedy = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+    return UserError(f"unknown method {name!r}", remedy=remedy)
+
+
+def check_option_names(method: str, options: Iterable[str], known: Iterable[str]) -> None:
+    names = list(known)
+    for option in options:
+        if option not in names:
+            raise UserError(
+                f"method {method!r} has no option {option!r}", remedy=f"it has: {', '.join(names)}"
+            )
+
+
+def check_alpha(alpha: Any) -> None:
+    """λ is drawn from Beta(α, α); 0 mixes nothing."""
+    try:
+        value = float(alpha)
+    except (TypeError, ValueError):
+        raise UserError(f"alpha is {alpha!r}", remedy="give a number") from None
+    if not math.isfinite(value) or value < 0:
+        raise UserError(f"alpha is {value}", remedy="give a number of at least 0, such as 0.4")
 
 
 def _method_files() -> Iterator[dict[str, _Declared]]:

@@ -8,7 +8,6 @@ answers for one micro-batch; `MixupTrainer` runs any method.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from calmix.data.grouped_batches import RowGroups
 from calmix.mixing.bank import SaliencyBank
-from calmix.mixing.catalogue import ENTRY_POINT_GROUP
+from calmix.mixing.catalogue import ENTRY_POINT_GROUP, check_option_names, unknown_method
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.step import RowLosses, Step
 from calmix.mixing.targets import one_hot, smoothed
@@ -120,14 +119,9 @@ def get_method(name: str, **options: Any) -> Method:
     """
     classes = method_classes()
     if name not in classes:
-        near = difflib.get_close_matches(name, classes, n=3, cutoff=0.4)
-        remedy = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(classes)}"
-        raise UserError(f"unknown method {name!r}", remedy=remedy)
+        raise unknown_method(name, classes)
     cls = classes[name]
-    known = [option.name for option in dataclasses.fields(cls)]
-    for option in options:
-        if option not in known:
-            raise UserError(f"method {name!r} has no option {option!r}", remedy=f"it has: {', '.join(known)}")
+    check_option_names(name, options, [option.name for option in dataclasses.fields(cls)])
     kinds = {option.name: str(option.type) for option in dataclasses.fields(cls)}
     return cls(**{option: _as_kind(option, value, kinds[option]) for option, value in options.items()})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
+from calmix.mixing.catalogue import check_alpha
 from calmix.mixing.method import Method
 from calmix.mixing.ratio import draw_ratio
 from calmix.mixing.step import Step
@@ -29,8 +29,7 @@ class MixingMethod(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not np.isfinite(self.alpha) or self.alpha < 0:
-            raise UserError(f"alpha is {self.alpha}", remedy="give a number of at least 0, such as 0.4")
+        check_alpha(self.alpha)
         if self.ratio_scope not in SCOPES:
             raise UserError(
                 f"ratio_scope is {self.ratio_scope!r}", remedy=f"choose one of {', '.join(SCOPES)}"

@@ -11,10 +11,10 @@ from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
 from calmix.training.configuration import check_distillation
-from calmix.training.optimization import read_optimizer, read_schedule
+from calmix.training.optimization import read_optimizer
+from calmix.training.optimizer_options import read_schedule
+from calmix.training.option_values import DYNAMICS, check_choice
 from calmix.user_error import UserError
-
-DYNAMICS = ("training", "epoch_end", "off")
 
 
 @dataclass
@@ -57,8 +57,7 @@ class MixupArguments(TrainingArguments):
         # whole run on its own, in the same directory.
         self.use_cpu = self.use_cpu or not has_accelerator()
         super().__post_init__()  # type: ignore[no-untyped-call]
-        if self.dynamics not in DYNAMICS:
-            raise UserError(f"dynamics is {self.dynamics!r}", remedy=f"choose one of {', '.join(DYNAMICS)}")
+        check_choice("dynamics", self.dynamics, DYNAMICS)
         if self.label_smoothing_factor:
             raise UserError(
                 "label_smoothing_factor is torch's form of label smoothing, not the papers'",

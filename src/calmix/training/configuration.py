@@ -10,7 +10,8 @@ from typing import Any
 
 from calmix.data.augmentation import parse_steps
 from calmix.data.columns import ColumnNames
-from calmix.training.specification import parse_specification
+from calmix.training.optimizer_options import parse_optimizer, read_schedule
+from calmix.training.option_values import DYNAMICS, check_choice, check_device_name
 from calmix.user_error import UserError, check_least
 
 EDGES = ("right", "left")
@@ -143,6 +144,10 @@ class TrainConfig:
             raise UserError(f"--aum-percentile is {self.aum_percentile}", remedy="give a share such as 0.8")
         if not 0 < self.learning_rate < 10:
             raise UserError(f"--learning-rate is {self.learning_rate}", remedy="give a number such as 2e-5")
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
+        check_device_name(self.device)
+        check_choice("--dynamics", self.dynamics, DYNAMICS)
         if self.threads is not None:
             check_least("--threads", self.threads, 1)
         if self.checkpoint_steps is not None:
@@ -162,7 +167,7 @@ class TrainConfig:
             given = getattr(self, option)
             if given is None:
                 continue
-            parse_specification(given, f"--{option}")
+            parse_optimizer(given) if option == "optimizer" else read_schedule(given)
             for name in REPLACED[option]:
                 if name in self.trainer:
                     raise UserError(

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 import torch
 
 from calmix.processes import is_alone
+from calmix.training.option_values import check_device_name
 from calmix.user_error import UserError
-
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def prepare_processor(threads: int | None = None) -> None:
@@ -73,8 +72,7 @@ def said_by_first(value: bool) -> bool:
 
 def check_device(device: str) -> None:
     """A device that is known and there; which of several GPUs is chosen with CUDA_VISIBLE_DEVICES."""
-    if device not in DEVICES:
-        raise UserError(f"unknown device {device!r}", remedy=f"choose one of {', '.join(DEVICES)}")
+    check_device_name(device)
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(device, True):
         raise UserError(f"this machine has no {device} device", remedy="use --device auto")

@@ -11,7 +11,6 @@ All parameters decay alike, as they do in those papers; the Trainer's own optimi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +18,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from transformers import Trainer, TrainerCallback
 
-from calmix.training.specification import parse_specification
+from calmix.training.optimizer_options import parse_optimizer, read_schedule
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -27,17 +26,7 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-OPTIMIZERS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "sgd": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.0}),
-    "adadelta": (torch.optim.Adadelta, {"rho": 0.95, "eps": 1e-6, "weight_decay": 0.0}),
-    "adamw": (torch.optim.AdamW, {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}),
-}
-SCHEDULES: dict[str, dict[str, Any]] = {
-    "step": {"epochs": None, "factor": 0.5},
-    "constant": {},
-    "linear": {},
-}
-STEP_SHARES = (0.3, 0.6, 0.8)
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adadelta": torch.optim.Adadelta, "adamw": torch.optim.AdamW}
 
 
 def read_optimizer(text: str) -> tuple[Any, dict[str, Any]]:
@@ -46,63 +35,13 @@ def read_optimizer(text: str) -> tuple[Any, dict[str, Any]]:
     >>> read_optimizer("sgd:momentum=0.5")
     (<class 'torch.optim.sgd.SGD'>, {'momentum': 0.5, 'nesterov': True, 'weight_decay': 0.0})
     """
-    name, given = parse_specification(text, "--optimizer")
-    if name not in OPTIMIZERS:
-        raise UserError(f"--optimizer: no such optimiser {name!r}", remedy=_listed(OPTIMIZERS))
-    made, defaults = OPTIMIZERS[name]
-    _check_known("--optimizer", name, given, defaults)
-    options = {**defaults, **given}
+    name, options = parse_optimizer(text)
+    made: Any = OPTIMIZERS[name]
     try:
         made([torch.zeros(1, requires_grad=True)], lr=0.1, **options)
     except (TypeError, ValueError) as error:
         raise UserError(f"--optimizer {text}: {error}") from None
     return made, options
-
-
-def read_schedule(text: str) -> Callable[[float, float], float]:
-    """A schedule as a function of (epochs done, all epochs): what the learning rate is multiplied by.
-
-    >>> halved = read_schedule("step:epochs=[60,120,160]:factor=0.5")
-    >>> [halved(epoch, 200) for epoch in (0, 59.9, 60, 120, 160)]
-    [1.0, 1.0, 0.5, 0.25, 0.125]
-    >>> [read_schedule("step")(epoch, 200) for epoch in (59.9, 60, 120, 160)]
-    [1.0, 0.5, 0.25, 0.125]
-    """
-    name, given = parse_specification(text, "--schedule")
-    if name not in SCHEDULES:
-        raise UserError(f"--schedule: no such schedule {name!r}", remedy=_listed(SCHEDULES))
-    _check_known("--schedule", name, given, SCHEDULES[name])
-    if name == "constant":
-        return lambda done, total: 1.0
-    if name == "linear":
-        return lambda done, total: max(1.0 - done / total, 0.0)
-    options = {**SCHEDULES[name], **given}
-    epochs, factor = options["epochs"], options["factor"]
-    epochs = epochs if isinstance(epochs, list | tuple) or epochs is None else [epochs]
-    if epochs is not None and not all(isinstance(e, int | float) and e > 0 for e in epochs):
-        raise UserError(
-            f"--schedule {text}", remedy="give epochs as a list, such as step:epochs=[60,120,160]"
-        )
-    if isinstance(factor, bool | str) or not 0 < factor <= 1:
-        raise UserError(f"--schedule {text}", remedy="give a factor above 0 and at most 1, such as 0.5")
-
-    def step(done: float, total: float) -> float:
-        # A hair below, so that rounding in done = steps / steps per epoch never delays a drop.
-        drops = [share * total for share in STEP_SHARES] if epochs is None else epochs
-        return float(factor ** sum(done >= drop - 1e-6 for drop in drops))
-
-    return step
-
-
-def _check_known(option: str, name: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    for key in given:
-        if key not in known:
-            remedy = f"it has: {', '.join(known)}" if known else "it has none"
-            raise UserError(f"{option}: {name} has no option {key!r}", remedy=remedy)
-
-
-def _listed(known: Mapping[str, Any]) -> str:
-    return f"choose one of {', '.join(known)}"
 
 
 class OwnOptimization(_Base):

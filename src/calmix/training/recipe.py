@@ -29,6 +29,7 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run
 from calmix.training.hardware import check_device, is_scattered, prepared_processor
 from calmix.training.outcome import finish
+from calmix.training.output_directory import check_output
 from calmix.training.prepared import Prepared, prepare
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.selection import SELECTION_METRIC, epoch_metrics
@@ -117,33 +118,6 @@ def report_findings(run: Run, findings: Sequence[Finding]) -> None:
         write_table(run.data_checks_file, findings_table(findings))
     for finding in findings:
         print(finding, file=sys.stderr)
-
-
-def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
-    """Refuse to write over anything that is not this very run."""
-    for place in (run.path, *run.path.parents):
-        if place.exists() and not place.is_dir():
-            raise UserError("the output cannot be made: a file is in the way", file=place)
-    # A run that was killed at its very start has a folder for checkpoints and nothing else.
-    if not run.path.exists() or {path.name for path in run.path.iterdir()} <= {run.checkpoints.name}:
-        return
-    if not run.config_file.is_file():
-        raise UserError(
-            "the output directory is not empty and holds no run",
-            file=run.path,
-            remedy="name another --output",
-        )
-    if not resume:
-        state = "a finished run" if run.is_finished else "an unfinished run"
-        remedy = "name another --output" + ("" if run.is_finished else ", or go on with --resume")
-        raise UserError(f"the output directory holds {state}", file=run.path, remedy=remedy)
-    different = config.differences(TrainConfig.from_dict(run.config()))
-    if different:
-        raise UserError(
-            f"the run to resume was started with other options ({', '.join(different)})",
-            file=run.config_file,
-            remedy="resume with the same options, or name another --output",
-        )
 
 
 def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:

@@ -1,0 +1,34 @@
+"""Where a run may be written; needs no torch, so that a wrong place is said at once."""
+
+from __future__ import annotations
+
+from calmix.run import Run
+from calmix.training.configuration import TrainConfig
+from calmix.user_error import UserError
+
+
+def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
+    """Refuse to write over anything that is not this very run."""
+    for place in (run.path, *run.path.parents):
+        if place.exists() and not place.is_dir():
+            raise UserError("the output cannot be made: a file is in the way", file=place)
+    # A run that was killed at its very start has a folder for checkpoints and nothing else.
+    if not run.path.exists() or {path.name for path in run.path.iterdir()} <= {run.checkpoints.name}:
+        return
+    if not run.config_file.is_file():
+        raise UserError(
+            "the output directory is not empty and holds no run",
+            file=run.path,
+            remedy="name another --output",
+        )
+    if not resume:
+        state = "a finished run" if run.is_finished else "an unfinished run"
+        remedy = "name another --output" + ("" if run.is_finished else ", or go on with --resume")
+        raise UserError(f"the output directory holds {state}", file=run.path, remedy=remedy)
+    different = config.differences(TrainConfig.from_dict(run.config()))
+    if different:
+        raise UserError(
+            f"the run to resume was started with other options ({', '.join(different)})",
+            file=run.config_file,
+            remedy="resume with the same options, or name another --output",
+        )
