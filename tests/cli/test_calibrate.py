@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
 
 from calmix.calibration.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
+from tiny import build_config, build_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +176,82 @@ def test_vector_scaling_of_a_choice_head_is_refused_with_the_reason(calmix, enco
     assert code == 2
     assert "one set of weights for all choices" in err
     assert not (tmp_path / "out").exists()
+
+
+def classifier(directory, config):
+    """A randomly initialised classifier with a tokenizer, saved."""
+    torch.manual_seed(0)
+    config.id2label = {0: "negative", 1: "positive"}
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
+    build_tokenizer(directory)
+    return directory
+
+
+def decoder_config(family):
+    shape = {
+        "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "num_key_value_heads": 2, "intermediate_size": 48, "pad_token_id": 0,
+    }  # fmt: skip
+    if family == "qwen2":
+        return transformers.Qwen2Config(**shape)
+    return transformers.LlamaConfig(**shape) if family == "llama" else build_config(family)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
+def test_a_bias_that_a_decoder_could_not_load_is_refused_and_a_temperature_is_kept(
+    calmix, reviews, tmp_path, family
+):
+    source = classifier(tmp_path / "decoder", decoder_config(family))
+    fit = ("calibrate", source, "--fit-on", reviews / "validation.csv", "--output", tmp_path / "out")
+    for method in ("vector", "platt"):
+        code, out, err = calmix(*fit, "--method", method)
+        assert (code, out) == (2, "")
+        assert "has no bias" in err
+        assert "--method temperature" in err
+        assert len(err.strip().splitlines()) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
+    code, out, err = calmix(*fit, "--json")
+    assert code == 0, err
+    temperature = json.loads(out)["temperature"]
+    texts = texts_of(reviews, "validation")[:1]  # decoders pool at the last token: one text, no padding
+    before, after = probabilities(source, texts), probabilities(tmp_path / "out" / "model", texts)
+    ratio = np.log(before[0, 1] / before[0, 0]) / np.log(after[0, 1] / after[0, 0])
+    assert ratio == pytest.approx(temperature, rel=1e-3)
+
+
+def test_a_checkpoint_that_does_not_give_back_what_was_folded_is_refused(
+    calmix, encoders, reviews, tmp_path, monkeypatch
+):
+    """As if `from_pretrained` had dropped a part of the fold."""
+    from calmix.models import folding
+
+    whole = folding.fold
+    monkeypatch.setattr(folding, "fold", lambda model, scale, bias=0.0: whole(model, scale))
+    source = classifier(tmp_path / "bert", build_config("bert"))
+    code, out, err = calmix(
+        "calibrate", source, "--fit-on", reviews / "validation.csv", "--method", "vector", "--output",
+        tmp_path / "out",
+    )  # fmt: skip
+    assert (code, out) == (2, "")
+    assert "loaded again, gives probabilities that are off by" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["bert"]
+
+
+def test_a_run_whose_files_are_gone_is_proven_on_rows_made_up(calmix, run, tmp_path):
+    import shutil
+
+    import yaml
+
+    moved = tmp_path / "run"
+    shutil.copytree(run, moved)
+    settings = yaml.safe_load((moved / "config.yaml").read_text())
+    settings |= {"train": "gone.csv", "validation": "gone.csv", "test": ["gone.csv"]}
+    (moved / "config.yaml").write_text(yaml.safe_dump(settings))
+    code, _, err = calmix(
+        "calibrate", moved, "--fit-on", "test", "--method", "vector", "--output", tmp_path / "c"
+    )
+    assert code == 0, err
+    assert (tmp_path / "c" / "model" / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize(

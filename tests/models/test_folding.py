@@ -30,7 +30,15 @@ def network(family: str, *, choice: bool = False):
 
 def decoder(family: str):
     torch.manual_seed(0)
-    if family == "gpt2":
+    if family in ("qwen2", "llama"):
+        shape = {
+            "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64,
+            "pad_token_id": 0, "num_labels": 3,
+        }  # fmt: skip
+        make = {"qwen2": transformers.Qwen2Config, "llama": transformers.LlamaConfig}[family]
+        config = make(**shape)
+    elif family == "gpt2":
         config = transformers.GPT2Config(
             vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2, pad_token_id=0, num_labels=3
         )
@@ -56,7 +64,7 @@ def test_folded_logits_are_divided_by_the_temperature(family):
     check_scaled(network(family), inputs())
 
 
-@pytest.mark.parametrize("family", ["gpt2", "t5"])
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama", "t5"])
 def test_decoders_fold_too(family):
     check_scaled(decoder(family), inputs())
 
@@ -123,3 +131,38 @@ def test_matrix_scaling_folds():
 def test_a_scale_per_class_does_not_fold_into_a_one_logit_choice_head():
     with pytest.raises(UserError, match="one set of weights for all choices"):
         fold(network("bert", choice=True), np.array([1.0, 2.0, 3.0, 4.0]))
+
+
+SCALE, BIAS = np.array([0.5, 2.0, 1.0]), np.array([0.1, -0.2, 0.0])
+
+
+def reloaded_logits(model, directory, batch):
+    model.save_pretrained(directory)
+    again = type(model).from_pretrained(directory).eval()
+    with torch.no_grad():
+        return again(**batch).logits
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "t5"])
+def test_a_scale_and_a_bias_of_every_class_are_still_there_after_saving_and_loading(family, tmp_path):
+    model, batch = decoder("t5") if family == "t5" else network(family), inputs()
+    with torch.no_grad():
+        before = model(**batch).logits
+    fold(model, SCALE, BIAS)
+    after = reloaded_logits(model, tmp_path, batch)
+    expected = before * torch.tensor(SCALE).float() + torch.tensor(BIAS).float()
+    assert torch.allclose(after, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
+def test_a_head_without_a_bias_takes_scales_and_refuses_biases(family, tmp_path):
+    model, batch = decoder(family), inputs()
+    with torch.no_grad():
+        before = model(**batch).logits
+    with pytest.raises(UserError, match="has no bias"):
+        fold(model, SCALE, BIAS)
+    with torch.no_grad():
+        assert torch.equal(model(**batch).logits, before)  # nothing was changed by the refusal
+    fold(model, SCALE)
+    after = reloaded_logits(model, tmp_path, batch)
+    assert torch.allclose(after, before * torch.tensor(SCALE).float(), atol=1e-6)

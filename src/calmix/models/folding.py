@@ -61,12 +61,9 @@ def fold(model: nn.Module, scale: ArrayLike, bias: ArrayLike = 0.0) -> None:
     """
     head = last_linear(model)
     factor, shift = np.asarray(scale, dtype=np.float64), np.asarray(bias, dtype=np.float64)
-    if head.out_features == 1 and (factor.ndim or shift.any()):
-        raise UserError(
-            "a multiple-choice head has one set of weights for all choices: only one scale folds into it",
-            remedy="use temperature scaling",
-        )
     classes = head.out_features
+    if factor.ndim or shift.any():
+        check_takes_classes(model, biases=bool(shift.any()))
     matrix = factor if factor.ndim == 2 else np.diag(np.broadcast_to(factor, (classes,)))
     # On the CPU: not every device has double precision.
     mapping = torch.from_numpy(matrix.copy())
@@ -74,8 +71,23 @@ def fold(model: nn.Module, scale: ArrayLike, bias: ArrayLike = 0.0) -> None:
     head.weight.copy_((mapping @ head.weight.cpu().double()).to(head.weight.dtype))
     if head.bias is not None:
         head.bias.copy_((mapping @ head.bias.cpu().double() + shifts).to(head.bias.dtype))
-    elif bool((shifts != 0).any()):
-        head.bias = nn.Parameter(shifts.to(head.weight.dtype).to(head.weight.device))
+
+
+def check_takes_classes(model: nn.Module, *, biases: bool = True) -> None:
+    """Refuse a network whose head has no place for a scale, or a bias, of every class."""
+    head = last_linear(model)
+    if head.out_features == 1:
+        raise UserError(
+            "a multiple-choice head has one set of weights for all choices: only one scale folds into it",
+            remedy="use temperature scaling",
+        )
+    if biases and head.bias is None:
+        # A bias that is added here would be saved, and ignored by whoever loads the checkpoint.
+        raise UserError(
+            f"the head of {type(base_model(model)).__name__} has no bias, so a bias of every class cannot be "
+            "folded into it",
+            remedy="use --method temperature, or isotonic, which is saved beside the checkpoint",
+        )
 
 
 def fold_temperature(model: nn.Module, temperature: float) -> None:

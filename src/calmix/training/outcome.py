@@ -20,7 +20,9 @@ from calmix.calibration.temperature import TemperatureScaling
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.models.folding import fold_temperature, merged
+from calmix.models.loading import load_trained
 from calmix.run import Run, remove_leftovers, write_json
+from calmix.training import fold_proof
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.guidance import write_guidance
@@ -58,7 +60,8 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
     if recorder is not None and recorder.dynamics().seen.any():
         write_dynamics(run.dynamics_file, recorder.dynamics())
-    save_model(run, model, predictor, prepared, scaling.temperature_, validation)
+    trust = {"trust_remote_code": config.trust_remote_code}
+    save_model(run, model, predictor, prepared, scaling.temperature_, validation, **trust)
     write_json(
         run.calibration_file,
         {
@@ -190,20 +193,24 @@ def save_model(
     prepared: Prepared,
     temperature: float,
     validation: Predictions,
+    *,
+    trust_remote_code: bool = False,
 ) -> None:
-    """A standard checkpoint whose plain softmax is calibrated, proven on a few rows before it is kept."""
+    """A standard checkpoint whose plain softmax is calibrated: loaded again, and proven on a few rows."""
     fold_temperature(model, temperature)
+    model.save_pretrained(run.model)  # type: ignore[operator]
+    prepared.inputs.save(run.model)
+    model.cpu()  # room for the copy on the device
     encoded = prepared.encoded["validation"]
-    few = np.arange(min(len(encoded), 32))
+    few = np.arange(min(len(encoded), fold_proof.ROWS))
     batch = predictor.data_collator([encoded[int(position)] for position in few])
     batch.pop("labels")
-    model.eval()
+    loaded: Any = load_trained(run.model, trust_remote_code=trust_remote_code)
+    loaded.to(predictor.args.device).eval()
     with torch.no_grad():
-        logits = model(**{name: tensor.to(predictor.args.device) for name, tensor in batch.items()}).logits
+        logits = loaded(**{name: tensor.to(predictor.args.device) for name, tensor in batch.items()}).logits
     folded = Predictions.from_logits(logits.float().cpu().numpy(), validation.labels[few])
     expected = validation.select(few).with_temperature(temperature)
     error = float(np.abs(folded.probabilities() - expected.probabilities()).max())
-    if error > 1e-4:
-        raise RuntimeError(f"folding the temperature changed probabilities by {error:.2g}")
-    model.save_pretrained(run.model)  # type: ignore[operator]
-    prepared.inputs.save(run.model)
+    if error > fold_proof.TOLERANCE:
+        raise RuntimeError(f"the saved model, loaded again, gives probabilities that are off by {error:.2g}")

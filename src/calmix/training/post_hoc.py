@@ -11,7 +11,7 @@ import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,12 @@ from calmix.data.embedded_images import is_embedded
 from calmix.run import Run, write_json
 from calmix.user_error import UserError
 
+if TYPE_CHECKING:
+    from calmix.data.rows import Rows
+
+# What always has a bias of every class.
+BIASED = ("vector", "platt")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -33,6 +39,9 @@ class Source:
     checkpoint: Path | None
     others: dict[str, Predictions]
     """Further predictions to calibrate, by name."""
+    rows: Rows | None = None
+    """The rows behind `fitting`, where they are there."""
+    max_length: int | None = None
 
 
 def calibrate(
@@ -42,7 +51,7 @@ def calibrate(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UserError("the output exists already", file=output, remedy="name another --output")
     calibrator = get_calibrator(method)
-    opened = open_source(source, fit_on, trust_remote_code=trust_remote_code, **data)
+    opened = open_source(source, fit_on, method=method, trust_remote_code=trust_remote_code, **data)
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -54,10 +63,8 @@ def calibrate(
     try:
         calibrator.save(fresh)
         folded = opened.checkpoint is not None and calibrator.folds
-        if folded and opened.checkpoint is not None:
-            fold_checkpoint(
-                opened.checkpoint, calibrator, fresh / "model", trust_remote_code=trust_remote_code
-            )
+        if folded:
+            fold_checkpoint(opened, calibrator, fresh / "model", trust_remote_code=trust_remote_code)
         for name, predictions in opened.others.items():
             write_predictions(fresh / "predictions" / f"{name}.parquet", calibrated(predictions, calibrator))
         result = {
@@ -85,9 +92,11 @@ def calibrate(
 def open_source(source: Path, fit_on: str, **data: Any) -> Source:
     """A run, a directory with a checkpoint, or a predictions file."""
     if source.is_dir() and (source / "config.yaml").is_file():
-        return _open_run(Run.open(source), fit_on, trust_remote_code=data["trust_remote_code"])
+        known = {name: data[name] for name in ("method", "trust_remote_code")}
+        return _open_run(Run.open(source), fit_on, **known)
     if source.is_dir():
-        return Source(_forward(source, fit_on, **data), source, {})
+        fitting, rows = _forward(source, fit_on, **data)
+        return Source(fitting, source, {}, rows, data.get("max_length"))
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
     fitting, given = _logits(read_predictions(Path(fit_on))), _logits(read_predictions(source))
@@ -109,20 +118,30 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
     return Source(fitting, None, {source.stem: given})
 
 
-def _open_run(run: Run, fit_on: str, *, trust_remote_code: bool) -> Source:
+def _open_run(run: Run, fit_on: str, *, method: str, trust_remote_code: bool) -> Source:
     # The saved model carries the run's temperature: its own logits are the stored ones divided by it.
     names = run.splits()
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
     if fit_on in predictions:
-        return Source(predictions[fit_on], run.model, predictions)
+        return Source(predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on))
     if not Path(fit_on).exists() and not is_embedded(fit_on):
         remedy = f"name labelled data, or one of its splits: {', '.join(names)}"
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
     config = run.config()
     columns = {name: config[name] for name in config if name.endswith("_column")}
     settings = {"max_length": config["max_length"], "trust_remote_code": trust_remote_code}
-    fitting = _forward(run.model, fit_on, **settings, **columns)
-    return Source(fitting, run.model, predictions)
+    fitting, rows = _forward(run.model, fit_on, method=method, **settings, **columns)
+    return Source(fitting, run.model, predictions, rows, config["max_length"])
+
+
+def _rows_of_split(run: Run, split: str) -> Rows | None:
+    """The rows of a split of a run; None where its files were moved or changed since."""
+    from calmix.training.run_rows import rows_of_run
+
+    try:
+        return rows_of_run(run, remedy="")[split]
+    except UserError:
+        return None
 
 
 def _logits(predictions: Predictions) -> Predictions:
@@ -142,21 +161,25 @@ def _forward(
     data: str,
     max_length: int | None = None,
     *,
+    method: str,
     trust_remote_code: bool,
     **columns: Any,
-) -> Predictions:
-    """What a checkpoint says about labelled rows."""
+) -> tuple[Predictions, Rows]:
+    """The predictions of a checkpoint for labelled rows, and these."""
     from calmix.data.columns import ColumnNames
     from calmix.data.reading import read_rows
-    from calmix.models.loading import trained_labels
+    from calmix.models.folding import check_takes_classes
+    from calmix.models.loading import load_trained, trained_labels
     from calmix.training.prediction import as_predictions, predict_with_checkpoint
 
     names = {name.removesuffix("_column"): value for name, value in columns.items()}
     rows = read_rows(data, "fit", ColumnNames.from_options(**names), trained_labels(checkpoint))
+    if method in BIASED:  # said before the long forward pass, not after it
+        check_takes_classes(load_trained(checkpoint, trust_remote_code=trust_remote_code))
     logits = predict_with_checkpoint(
         checkpoint, rows, max_length=max_length, trust_remote_code=trust_remote_code
     )
-    return as_predictions(logits, rows)
+    return as_predictions(logits, rows), rows
 
 
 def calibrated(predictions: Predictions, calibrator: Calibrator) -> Predictions:
@@ -169,24 +192,49 @@ def calibrated(predictions: Predictions, calibrator: Calibrator) -> Predictions:
 
 
 def fold_checkpoint(
-    checkpoint: Path, calibrator: Calibrator, output: Path, *, trust_remote_code: bool = False
+    source: Source, calibrator: Calibrator, output: Path, *, trust_remote_code: bool = False
 ) -> None:
-    """A copy of a checkpoint with the calibrator in its last layer."""
+    """A copy of a checkpoint with the calibrator in its last layer: loaded again, and proven on rows."""
+    from scipy.special import softmax
+
     from calmix.models.folding import fold, folded_temperature, note_calibration
     from calmix.models.loading import load_inputs, load_trained
+    from calmix.training.fold_proof import ROWS, TOLERANCE, made_up_rows, reloaded_error
+    from calmix.training.forward_passes import best_device, forward_logits
 
-    model = load_trained(checkpoint, trust_remote_code=trust_remote_code)
-    if calibrator.kind == "temperature":
-        scale: Any = 1.0 / float(calibrator.temperature_)
-        bias: Any = 0.0
+    assert source.checkpoint is not None
+    trust = {"trust_remote_code": trust_remote_code}
+    model = load_trained(source.checkpoint, **trust)
+    inputs = load_inputs(source.checkpoint, model, max_length=source.max_length, **trust)
+    if source.rows is None:
+        rows = made_up_rows(inputs, is_choice="MultipleChoice" in type(model).__name__)
     else:
-        scale, bias = calibrator.affine()
-    before = folded_temperature(model)
-    fold(model, scale, bias)
-    facts: dict[str, Any] = {"method": calibrator.kind, "folded": True, "temperature": before}
+        rows = source.rows.select(np.arange(min(len(source.rows), ROWS)))
+    encoded, device = inputs.encode(rows.without_labels()), best_device("auto")
+    collator = inputs.collator(is_choice=encoded.is_choice)
+    before = forward_logits(model, encoded, collator, device=device).astype(np.float64)
+    facts: dict[str, Any] = {
+        "method": calibrator.kind,
+        "folded": True,
+        "temperature": folded_temperature(model),
+    }
     if calibrator.kind == "temperature":
-        facts["temperature"] = before * float(calibrator.temperature_)
+        temperature = float(calibrator.temperature_)
+        fold(model, 1.0 / temperature)
+        facts["temperature"] *= temperature
+        expected = softmax(before / temperature, axis=1)
+    else:
+        fold(model, *calibrator.affine())
+        expected = calibrator.predict_proba(before)
     note_calibration(model, facts)
     model.save_pretrained(output)
-    inputs = load_inputs(checkpoint, model, trust_remote_code=trust_remote_code)
-    inputs.processing_class.save_pretrained(output)
+    load_inputs(source.checkpoint, model, **trust).processing_class.save_pretrained(output)
+    model.cpu()  # room for the copy on the device
+    error = reloaded_error(output, encoded, collator, expected, device=device, **trust)
+    if error > TOLERANCE:
+        raise UserError(
+            f"the folded checkpoint, loaded again, gives probabilities that are off by up to {error:.2g}: "
+            f"{type(model).__name__} cannot hold {calibrator.kind} scaling in its last layer",
+            file=source.checkpoint,
+            remedy="calibrate its predictions file instead",
+        )
