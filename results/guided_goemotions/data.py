@@ -16,7 +16,7 @@ import pyarrow as pa
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.data.sampling import stratified_sample
-from calmix.data.writing import write_table
+from calmix.io.writing import write_table
 
 PARTS = {
     "goemotions": {"train": None, "validation": 1000, "test": 2000},

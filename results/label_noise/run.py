@@ -21,10 +21,10 @@ from calmix.data.columns import ColumnNames
 from calmix.data.embedded import movie_reviews
 from calmix.data.reading import read_rows
 from calmix.data.sampling import stratified_sample, stratified_split
-from calmix.data.writing import write_table
 from calmix.dynamics.importers import read_dynamics
 from calmix.dynamics.label_noise import threshold_filter
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.writing import write_table
 from calmix.randomness import stream
 from calmix.run import Run, write_json
 from calmix.training.configuration import TrainConfig

@@ -289,7 +289,7 @@ def test_a_file_is_compared_with_what_the_saved_model_of_a_run_says(run, scores,
         ("label,score\n0,0.5\n", "the columns are: label, score"),
         ("prob_0,prob_1\n0.5,0.5\n", "no column 'label'"),
         ("", "the file is empty"),
-        ("label,prob_0,prob_1\n", "the file holds no rows"),
+        ("label,prob_0,prob_1\n", "the file has no data rows"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_with_its_place(tmp_path, content, said):

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from calmix.calibration import separated_files
 from calmix.calibration.prediction_files import iterate_predictions, read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
+from calmix.io import separated
 from calmix.user_error import UserError
 
 
@@ -161,8 +161,8 @@ FLAWS = [
     ("p.csv", "label,prob_0,prob_1,logit_0,logit_1\n0,.5,.5,1,2\n", "several kinds", "keep the one"),
     ("p.csv", "label,prob_0\n0,0.5\n", ": only one class", "give one column per class"),
     ("p.csv", "label,prob_0,prob_2\n0,0.5,0.5\n", "without gaps", "rename them"),
-    ("p.csv", "label,prob_0,prob_0\n0,0.5,0.5\n", ", column 'prob_0': two columns", "rename one"),
-    ("p.csv", "label,label,prob_0,prob_1\n0,0,.5,.5\n", ", column 'label': two columns", "rename one"),
+    ("p.csv", "label,prob_0,prob_0\n0,0.5,0.5\n", ": two columns are named 'prob_0'", "rename one"),
+    ("p.csv", "label,label,prob_0,prob_1\n0,0,.5,.5\n", ": two columns are named 'label'", "rename one"),
     (
         "p.csv",
         GOOD + "0,0.5,0.6\n",
@@ -199,8 +199,8 @@ FLAWS = [
     (
         "p.csv",
         GOOD + "0,0.5\n",
-        ", row 2: malformed row: 2 fields where the header has 3",
-        "close every quote",
+        ", row 2: 2 fields (line 3) where the header has 3",
+        "quote fields that contain a comma",
     ),
     (
         "p.csv",
@@ -217,9 +217,9 @@ FLAWS = [
     ("p.csv", "label,probs\n0,0.5 0.5\n", ", row 1, column 'probs': not a list", "[0.2, 0.8]"),
     ("p.csv", "label,probs\n0,0.5\n", ", column 'probs': one number per row", "write lists"),
     ("p.csv", "label,probs\n0,[1.0]\n", ", column 'probs': ", "one score per class"),
-    ("p.csv", "label,prob_0,prob_1\n", ": the file holds no rows", "one row per prediction"),
-    ("p.csv", "", ": the file is empty", "one row per prediction"),
-    ("p.csv.gz", "no gzip", ": malformed table", "copy the file again"),
+    ("p.csv", "label,prob_0,prob_1\n", ": the file has no data rows", "one row per record"),
+    ("p.csv", "", ": the file is empty", "one row per record"),
+    ("p.csv.gz", "no gzip", ": not a whole gzip file", "remove .gz from its name"),
     (
         "p.jsonl",
         '{"label": 0, "probs": [0.5, 0.5]}\n{"label": 0, "probs": [1.0]}\n',
@@ -229,7 +229,7 @@ FLAWS = [
     (
         "p.jsonl",
         '{"label": 0, "probs": [0.5, 0.5]}\n\n{"label": 0, "pro\n',
-        ", row 2: not valid JSON",
+        ", row 2: line 3 is not JSON",
         ONE_OBJECT,
     ),
     (
@@ -246,10 +246,10 @@ FLAWS = [
         SAME_KIND,
     ),
     ("p.jsonl", '{"label": 0, "logits": [1, 2], "row_id": null}\n', ", row 1, column 'row_id': ", "write it"),
-    ("p.json", "[1, 2]", ", row 1: not an object", ONE_OBJECT),
-    ("p.json", "[]", ": the file holds no rows", ONE_OBJECT),
+    ("p.json", "[1, 2]", ", row 1: a JSON number where an object is expected", ONE_OBJECT),
+    ("p.json", "[]", ": the file has no data rows", "one row per record"),
     ("p.json", "3", ": not a list of objects", ONE_OBJECT),
-    ("p.json", "{", ": not readable JSON", ONE_OBJECT),
+    ("p.json", "{", ": line 1 is not JSON", ONE_OBJECT),
     (
         "p.json",
         '{"label": [0, 1], "probs": [[1, 0]]}',
@@ -261,7 +261,7 @@ FLAWS = [
     ("p.npz.gz", "no gzip", ": not a whole gzip file", "remove .gz from its name"),
     ("p.parquet", "no parquet", ": not a whole parquet file", "copy it again"),
     ("p.parquet.gz", "no gzip", ": not a whole gzip file", "remove .gz from its name"),
-    ("p.xlsx", "x", ": unknown file type '.xlsx'", "known are .parquet, .csv"),
+    ("p.xlsx", "x", ": unknown extension '.xlsx'", "use .csv .tsv"),
 ]
 
 
@@ -306,7 +306,7 @@ def test_arrays_that_are_no_columns_are_named(tmp_path, arrays, problem):
 
 def test_a_long_table_keeps_its_kinds_from_block_to_block(tmp_path, monkeypatch):
     """The first block holds whole numbers only; what follows may be fractions, but no words."""
-    monkeypatch.setattr(separated_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(separated, "BLOCK_BYTES", 64)
     rows = [(f"{row:03}", row % 2, 0 if row < 50 else 0.25, 1) for row in range(100)]
     file = write_table(tmp_path / "p.csv", ["row_id", "label", "logit_0", "logit_1"], rows)
     found = read_predictions(file)
@@ -320,9 +320,7 @@ def test_a_long_table_keeps_its_kinds_from_block_to_block(tmp_path, monkeypatch)
     assert "p.csv, row 71, column 'label': 'yes' does not go with" in complaint(read_predictions, file)
     rows[70] = ("070", 0, 1)
     write_table(file, ["row_id", "label", "logit_0", "logit_1"], rows)
-    assert "p.csv, row 71: malformed row: 3 fields where the header has 4" in complaint(
-        read_predictions, file
-    )
+    assert "p.csv, row 71: 3 fields (line 72) where the header has 4" in complaint(read_predictions, file)
 
 
 def test_a_categorical_column_of_labels_is_read_like_names(tmp_path):
@@ -333,7 +331,7 @@ def test_a_categorical_column_of_labels_is_read_like_names(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"gone\.csv: no such file; give the path"):
+    with pytest.raises(UserError, match=r"gone\.csv: no such file; check the path"):
         read_predictions(tmp_path / "gone.csv")
 
 

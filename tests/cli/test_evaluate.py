@@ -205,7 +205,7 @@ def test_columns_of_other_names(calmix, run, reviews, tmp_path):
         ("label,score\n0,0.5\n", "a.csv: no scores: expected logits, logit_0.., probs or prob_0.."),
         ("prob_0,prob_1\n0.5,0.5\n", "a.csv: no column 'label'"),
         ("", "a.csv: the file is empty"),
-        ("label,prob_0,prob_1\n", "a.csv: the file holds no rows"),
+        ("label,prob_0,prob_1\n", "a.csv: the file has no data rows"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_the_place(calmix, tmp_path, monkeypatch, content, said):
@@ -222,7 +222,7 @@ def test_a_bad_file_is_one_line_that_names_the_place(calmix, tmp_path, monkeypat
     [
         ([], "nothing to evaluate"),
         (["nowhere.csv"], "no such file"),
-        (["a.xlsx"], "unknown file type '.xlsx'"),
+        (["a.xlsx"], "a.xlsx: no such file"),
         (["a.csv", "--kind", "top"], "kind must be one of top_label, classwise, positive"),
         (["a.csv", "--edges", "both"], "edges must be 'right' or 'left'"),
         (["a.csv", "--bins", "0"], "bins must be a whole number above 0"),

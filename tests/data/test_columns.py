@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calmix.data.columns import ColumnNames, find_task
-from calmix.data.table import Table
+from calmix.io.table import Table
 from calmix.user_error import UserError
 
 

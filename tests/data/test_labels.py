@@ -16,7 +16,7 @@ from calmix.data.labels import (
     read_labels,
     sorted_label_names,
 )
-from calmix.data.table import Table
+from calmix.io.table import Table
 from calmix.user_error import UserError
 
 

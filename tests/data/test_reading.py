@@ -137,7 +137,8 @@ BAD_FILES = {
     "half a surrogate pair": (
         "reviews.jsonl",
         '{"text": "a\\ud800b", "label": 1}\n',
-        "reviews.jsonl, row 1, column 'text': a broken character in the text; save it as UTF-8",
+        "reviews.jsonl, row 1, column 'text': a broken character (half of a surrogate pair); "
+        "write the text as UTF-8",
     ),
     "empty second text": (
         "pairs.tsv",

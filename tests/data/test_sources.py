@@ -52,7 +52,7 @@ def test_a_directory_without_the_split(write):
     write("reviews/README.md", "about")
     assert message("reviews") == (
         "reviews: no train file in this directory; it holds: README.md, training.csv; "
-        "name it train with one of .csv .tsv .json .jsonl .parquet, each also .gz; "
+        "name it train with one of .csv .tsv .json .jsonl .parquet .npz, each also .gz; "
         "or one folder of images per class"
     )
     assert not has_split("reviews", "train")
@@ -71,5 +71,5 @@ def test_a_plain_file_brings_no_other_split(write):
 
 
 def test_a_missing_file(write):
-    assert message("reviews/train.csv") == "reviews/train.csv: no such file"
-    assert message(Path("reviews")) == "reviews: no such file"
+    assert message("reviews/train.csv") == "reviews/train.csv: no such file; check the path"
+    assert message(Path("reviews")) == "reviews: no such file; check the path"

@@ -19,13 +19,14 @@ import pyarrow as pa
 from calmix.calibration.input_checks import BadRow, Flaw
 from calmix.calibration.prediction_columns import ScoreColumns, find_score_columns, uneven_lists
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.table_files import read_table, table_batches
+from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
+from calmix.io.tables import read_arrow, table_batches
 from calmix.run import replacing
 from calmix.user_error import UserError
 
-CLASS_NAMES_KEY = b"calmix.class_names"
 KIND_KEY = b"calmix.kind"
-NO_ROWS = "write one row per prediction"
+# A row id such as 007 is a name.
+TEXT_COLUMNS = ("row_id",)
 REMEDIES: dict[Flaw, str] = {
     "not finite": "NaN and infinity are no scores: mend the model's output, or leave the row out",
     "not normalised": "divide every row by its sum; scores before a softmax go under the name {logits}",
@@ -37,19 +38,19 @@ REMEDIES: dict[Flaw, str] = {
 def read_predictions(path: str | Path) -> Predictions:
     """All rows of a predictions file, or a `UserError` that names file, row and column."""
     file = Path(path)
-    table = read_table(file)
-    columns = find_score_columns(file, table.schema, class_names=_stored_class_names(table.schema))
+    table = read_arrow(file, text_columns=TEXT_COLUMNS)
+    columns = find_score_columns(file, table.schema, class_names=stored_class_names(table.schema, file))
     return predictions_of_table(file, table, columns)
 
 
 def read_answers(path: str | Path, class_names: tuple[str, ...]) -> Predictions:
     """The scores that a file gives to rows of these classes. Labels are not read: all of them are 0 here."""
     file = Path(path)
-    table = read_table(file)
+    table = read_arrow(file, text_columns=TEXT_COLUMNS)
     columns = find_score_columns(
         file,
         table.schema,
-        class_names=_stored_class_names(table.schema),
+        class_names=stored_class_names(table.schema, file),
         known_names=class_names,
         labelled=False,
     )
@@ -59,23 +60,21 @@ def read_answers(path: str | Path, class_names: tuple[str, ...]) -> Predictions:
 def iterate_predictions(
     path: str | Path, *, batch_rows: int = 1 << 18, with_ids: bool = True
 ) -> Iterator[Predictions]:
-    """The rows of a file in batches: parquet and csv are streamed, the other formats read at once."""
+    """The rows of a file in batches: parquet, csv, tsv and jsonl are streamed, json and npz read at once."""
     file = Path(path)
     columns: ScoreColumns | None = None
     first_row = classes = 0
-    for table in table_batches(file, batch_rows=batch_rows):
+    for table in table_batches(file, batch_rows=batch_rows, text_columns=TEXT_COLUMNS):
         if columns is None:
-            columns = find_score_columns(file, table.schema, class_names=_stored_class_names(table.schema))
-        if len(table) == 0:
-            continue
+            columns = find_score_columns(
+                file, table.schema, class_names=stored_class_names(table.schema, file)
+            )
         batch = predictions_of_table(file, table, columns, first_row=first_row, with_ids=with_ids)
         classes = classes or batch.classes
         if batch.classes != classes:
             raise uneven_lists(file, columns.title, first_row + 1, batch.classes, classes)
         yield batch
         first_row += len(table)
-    if first_row == 0:
-        raise UserError("the file holds no rows", file=file, remedy=NO_ROWS)
 
 
 def predictions_of_table(
@@ -88,8 +87,6 @@ def predictions_of_table(
     with_labels: bool = True,
 ) -> Predictions:
     """Check the rows of a table; `first_row` is where it stands in the file, for error messages."""
-    if len(table) == 0:
-        raise UserError("the file holds no rows", file=file, remedy=NO_ROWS)
     scores = columns.scores(file, table, first_row=first_row)
     class_names = columns.class_names or tuple(str(k) for k in range(scores.shape[1]))
     labels: Any = np.zeros(len(table), dtype=np.int64)
@@ -141,8 +138,3 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
 
     with replacing(file) as fresh:
         parquet.write_table(table, fresh)
-
-
-def _stored_class_names(schema: pa.Schema) -> tuple[str, ...] | None:
-    stored = (schema.metadata or {}).get(CLASS_NAMES_KEY)
-    return None if stored is None else tuple(str(name) for name in json.loads(stored))

@@ -59,8 +59,8 @@ def ood(
 
     from calmix.data.columns import ColumnNames
     from calmix.data.splits import name_outside
-    from calmix.data.writing import check_place
     from calmix.experiments.detection import detect_all, kept_runs
+    from calmix.io.writing import check_place
 
     kept = kept_runs(run) if is_comparison(run) else None
     opened = kept.runs[0][1] if kept else _open(run)

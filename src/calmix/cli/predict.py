@@ -43,7 +43,7 @@ def predict(
     """
     from calmix.data.columns import ColumnNames
     from calmix.data.reading import read_rows
-    from calmix.data.writing import check_writable, write_table
+    from calmix.io.writing import check_writable, write_table
 
     opened = Run.open(run)
     if input is None or output is None:

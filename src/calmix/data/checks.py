@@ -20,7 +20,7 @@ from calmix.data.duplicates import InputKey, fold, input_keys, repeated
 from calmix.data.image_sources import passed_over
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
-from calmix.data.table import shorten
+from calmix.io.table import shorten
 
 SMALL_VALIDATION = 200
 RARE_CLASS = 5

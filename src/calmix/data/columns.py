@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from calmix.data.table import Table, shorten
+from calmix.io.table import Table, shorten
 from calmix.user_error import UserError
 
 Task = Literal["single", "pair", "choice", "image"]

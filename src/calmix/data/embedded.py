@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from calmix.data.files import read_table
 from calmix.data.rows import Rows
+from calmix.io.tables import read_table
 from calmix.user_error import UserError
 
 

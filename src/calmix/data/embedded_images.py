@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.images import Pixels, as_pnm
-from calmix.data.table import Table
+from calmix.io.table import Table
 from calmix.user_error import UserError
 
 PREFIX = "embedded:"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calmix.data.images import EXTENSIONS, ImageFacts, StoredImage, as_pnm, inspect
-from calmix.data.table import Table, shorten
+from calmix.io.npz_arrays import array_texts, read_npz
+from calmix.io.table import Table, shorten
 from calmix.user_error import UserError
 
 NPZ_REMEDY = "save 'images' (uint8: rows x height x width [x 3]), 'labels' and, if you like, 'label_names'"
@@ -99,18 +99,14 @@ def passed_over(directory: Path) -> list[str]:
     ]
 
 
-def npz_table(path: Path) -> Table:
+def npz_table(path: str | Path) -> Table:
     """Columns `image` and, where the file has labels, `label`: by name where it has `label_names`."""
 
     def wrong(problem: str) -> UserError:
         return UserError(problem, file=path, remedy=NPZ_REMEDY)
 
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in ("images", "labels", "label_names") if name in stored}
-            held = ", ".join(stored.files) or "nothing"
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise wrong(f"not a readable .npz file ({shorten(str(error), 80)})") from None
+    arrays = read_npz(path, remedy=NPZ_REMEDY)
+    held = ", ".join(arrays) or "nothing"
     if "images" not in arrays:
         raise wrong(f"no array 'images'; it holds: {held}")
     images = arrays["images"]
@@ -123,7 +119,7 @@ def npz_table(path: Path) -> Table:
         raise wrong("'images' is empty")
     labels = None
     if "labels" in arrays:
-        labels = _npz_labels(arrays["labels"], arrays.get("label_names"), len(images), wrong)
+        labels = _npz_labels(path, arrays["labels"], arrays.get("label_names"), len(images))
 
     def read_column(name: str) -> Sequence[Any]:
         if name == "label":
@@ -135,15 +131,23 @@ def npz_table(path: Path) -> Table:
     return Table(str(path), names, len(images), read_column)
 
 
-def _npz_labels(labels: Any, names: Any, rows: int, wrong: Callable[[str], UserError]) -> list[Any]:
+def _npz_labels(path: str | Path, labels: Any, names: Any, rows: int) -> list[Any]:
+    def wrong(problem: str) -> UserError:
+        return UserError(problem, file=path, remedy=NPZ_REMEDY)
+
+    def texts(array: Any, name: str) -> list[str]:
+        return array_texts(array, str(path), name, NPZ_REMEDY)
+
     if labels.shape != (rows,):
         raise wrong(f"{rows} images but 'labels' of shape {labels.shape}")
     if labels.dtype.kind not in "iuUS":
         raise wrong(f"'labels' is {labels.dtype}, neither whole numbers nor names")
-    values: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in labels.tolist()]
+    values: list[Any] = labels.tolist() if labels.dtype.kind in "iu" else texts(labels, "labels")
     if names is None or labels.dtype.kind in "US":
         return values
-    listed = [name.decode() if isinstance(name, bytes) else str(name) for name in names.tolist()]
+    if names.ndim != 1 or names.dtype.kind not in "US":
+        raise wrong(f"'label_names' is {names.dtype} of shape {names.shape}, no list of names")
+    listed = texts(names, "label_names")
     if labels.min() < 0 or labels.max() >= len(listed):
         raise wrong(f"'labels' from {labels.min()} to {labels.max()} but {len(listed)} 'label_names'")
     return [listed[value] for value in values]
@@ -162,8 +166,9 @@ def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImag
             image: StoredImage = str(file)
             try:
                 content = file.read_bytes()
-            except OSError as error:
-                problem = f"no image file {shorten(value, 80)!r} ({error.strerror})"
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+                said = getattr(error, "strerror", None) or str(error)
+                problem = f"no image file {shorten(value, 80)!r} ({said})"
                 raise table.error(problem, row, column, COLUMN_REMEDY) from None
         elif isinstance(value, bytes) and value:
             image = content = value

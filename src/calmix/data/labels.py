@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.columns import option_name
-from calmix.data.table import Table, shorten
+from calmix.io.table import Table, shorten
 from calmix.user_error import UserError
 
 # "01" and "+1" stay names: to read them as numbers would merge classes that the file keeps apart.

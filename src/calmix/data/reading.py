@@ -21,7 +21,7 @@ from calmix.data.image_sources import read_images
 from calmix.data.labels import has_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
-from calmix.data.table import Table
+from calmix.io.table import Table
 from calmix.user_error import UserError
 
 

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 from calmix.data.embedded_images import embedded_table, has_embedded_split, is_embedded
-from calmix.data.files import EXTENSIONS_LISTED, data_extension, file_stem, read_table
 from calmix.data.hub import hub_splits, read_hub_table
-from calmix.data.image_sources import class_folders, find_image_folder, folder_table
-from calmix.data.table import Table
+from calmix.data.image_sources import class_folders, find_image_folder, folder_table, npz_table
+from calmix.io.formats import EXTENSIONS_LISTED, data_extension, file_stem
+from calmix.io.table import Table
+from calmix.io.tables import read_table
 from calmix.user_error import UserError
 
 # owner/name or name, and a configuration after a colon.
@@ -33,10 +34,15 @@ def read_source(source: str | Path, split: str) -> Table:
                 file=path,
                 remedy=f"name it {split} with one of {EXTENSIONS_LISTED}; or one folder of images per class",
             )
-        return read_table(file)
+        return _read_file(file)
     if is_hub_name(source):
         return read_hub_table(str(source), split)
-    return read_table(source)
+    return _read_file(source)
+
+
+def _read_file(path: str | Path) -> Table:
+    """Archives of numpy hold images, all other files rows."""
+    return npz_table(path) if data_extension(path) == ".npz" else read_table(path)
 
 
 def has_split(source: str | Path, split: str) -> bool:

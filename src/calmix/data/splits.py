@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calmix.data.columns import ColumnNames
-from calmix.data.files import file_stem
 from calmix.data.labels import check_class_count
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_split
 from calmix.data.sources import has_split
+from calmix.io.formats import file_stem
 from calmix.user_error import UserError
 
 # A name becomes part of file names and row ids.

@@ -10,8 +10,8 @@ import pyarrow as pa
 from calmix.data.embedded import movie_reviews
 from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_sample
-from calmix.data.writing import write_table
 from calmix.experiments.comparison import CompareConfig
+from calmix.io.writing import write_table
 from calmix.training.configuration import TrainConfig
 
 # Six runs, two at a time.

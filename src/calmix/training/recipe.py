@@ -20,7 +20,7 @@ from calmix.data.checks import Finding, findings_table
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
-from calmix.data.writing import write_table
+from calmix.io.writing import write_table
 from calmix.mixing.known_rows import KnownRows
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers

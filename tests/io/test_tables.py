@@ -8,71 +8,66 @@ import io
 import pandas
 import pytest
 
-from calmix.data.files import data_extension, file_stem, read_table
-from calmix.user_error import UserError
+from calmix.io.formats import data_extension, file_stem
+
+ROWS = "write a header and one row per record"
 
 
-def message(path) -> str:
-    with pytest.raises(UserError) as caught:
-        read_table(path)
-    return str(caught.value)
-
-
-def test_missing_file(write):
-    assert message("reviews.csv") == "reviews.csv: no such file"
+def test_missing_file(message, write):
+    assert message("reviews.csv") == "reviews.csv: no such file; check the path"
 
 
 @pytest.mark.parametrize("name", ["reviews.csv", "reviews.jsonl", "reviews.json", "reviews.parquet"])
-@pytest.mark.parametrize("content", ["", "\n\n"])
-def test_empty_file(name, content, write):
-    assert message(write(name, content)) == f"{name}: the file is empty"
+@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff", "\ufeff\n", " "])
+def test_empty_file(message, name, content, write):
+    assert message(write(name, content)) == f"{name}: the file is empty; {ROWS}"
 
 
-def test_empty_gzip_file(write):
-    assert message(write("a.csv.gz", gzip.compress(b""))) == "a.csv.gz: the file is empty"
+def test_empty_gzip_file(message, write):
+    assert message(write("a.csv.gz", gzip.compress(b""))) == f"a.csv.gz: the file is empty; {ROWS}"
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.csv", "text,label\n"), ("a.json", "[]")])
-def test_no_rows(name, content, write):
-    assert message(write(name, content)) == f"{name}: the file has no data rows"
+def test_no_rows(message, name, content, write):
+    assert message(write(name, content)) == f"{name}: the file has no data rows; write one row per record"
 
 
-def test_parquet_without_rows(tmp_path):
+def test_parquet_without_rows(message, tmp_path):
     path = tmp_path / "a.parquet"
     pandas.DataFrame({"text": [], "label": []}).to_parquet(path)
-    assert message(path) == f"{path}: the file has no data rows"
+    assert message(path) == f"{path}: the file has no data rows; write one row per record"
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [("a.txt", "unknown extension '.txt'"), ("a.gz", "unknown extension '.gz'"), ("a", "no extension")],
 )
-def test_unknown_extension(name, problem, write):
+def test_unknown_extension(message, name, problem, write):
     assert message(write(name, "text")) == (
-        f"{name}: {problem}; use .csv .tsv .json .jsonl .parquet, each also .gz; .npz for images"
+        f"{name}: {problem}; use .csv .tsv .json .jsonl .parquet .npz, each also .gz"
     )
 
 
-def test_a_directory_under_a_file_name(write, tmp_path):
+def test_a_directory_under_a_file_name(message, write, tmp_path):
     (tmp_path / "a.csv").mkdir()
     assert message("a.csv") == "a.csv: cannot be read (Is a directory)"
 
 
-def test_broken_gzip(write):
+def test_broken_gzip(message, write):
     remedy = "copy it again, or remove .gz from its name"
     assert message(write("a.csv.gz", "text,label\n")) == f"a.csv.gz: not a whole gzip file; {remedy}"
     whole = gzip.compress(b"text,label\na,0\n" * 100)
     assert message(write("b.csv.gz", whole[:-9])) == f"b.csv.gz: not a whole gzip file; {remedy}"
 
 
-def test_broken_parquet(write):
+def test_broken_parquet(message, write):
     assert message(write("a.parquet", "text,label\na,0\n")).startswith(
-        "a.parquet: not a whole Parquet file ("
+        "a.parquet: not a whole parquet file ("
     )
     buffer = io.BytesIO()
     pandas.DataFrame({"text": ["a"]}).to_parquet(buffer)
     cut = write("b.parquet", buffer.getvalue()[:-20])
-    assert message(cut).startswith("b.parquet: not a whole Parquet file (")
+    assert message(cut).startswith("b.parquet: not a whole parquet file (")
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -87,16 +82,15 @@ def test_broken_parquet(write):
         ("a.json", b'[{"text": "a"},\n{"text": "\xe9"}]', "a.json: line 2"),
     ],
 )
-def test_other_encodings_are_named_by_row_and_line(mark, name, content, place, write):
+def test_other_encodings_are_named_by_row_and_line(message, mark, name, content, place, write):
     expected = f"{place} is not UTF-8 (byte 0xe9); save the file as UTF-8"
     assert message(write(name, mark + content)) == expected
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
-def test_a_byte_order_mark_is_no_part_of_the_first_column(name, write):
+def test_a_byte_order_mark_is_no_part_of_the_first_column(read, name, write):
     content = "text,label\na,0\n" if name == "a.csv" else '{"text": "a", "label": 0}'
-    table = read_table(write(name, "\ufeff" + content))
-    assert table.names == ("text", "label")
+    assert list(read(write(name, "\ufeff" + content))) == ["text", "label"]
 
 
 def test_extensions_in_any_case():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,15 @@ class Table:
     def error(self, problem: str, row: int, column: str, remedy: str | None = None) -> UserError:
         """What is wrong with one value, and where it stands."""
         return UserError(problem, file=self.source, row=row, column=column, remedy=remedy)
+
+
+def check_names(names: Iterable[str], source: str) -> None:
+    """Refuse two columns of one name: nobody could say which is meant."""
+    seen: set[str] = set()
+    for name in names:
+        if name and name in seen:
+            raise UserError(f"two columns are named {name!r}", file=source, remedy="rename one of them")
+        seen.add(name)
 
 
 def shorten(text: str, limit: int = 40) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from calmix.data.files import TABLE_EXTENSIONS, data_extension
+from calmix.io.formats import TABLE_EXTENSIONS, data_extension
 from calmix.run import replacing
 from calmix.user_error import UserError
 
