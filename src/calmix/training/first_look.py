@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from calmix.data.embedded_images import is_embedded
-from calmix.data.files import read_table
 from calmix.data.sources import find_split_file, is_hub_name
 from calmix.data.splits import name_tests, read_splits
 from calmix.hub import is_available, is_dataset_available
+from calmix.io.tables import read_table
 from calmix.mixing.catalogue import check_method, method_cards
 from calmix.models.built_in import BUILT_IN, check_options
 from calmix.run import Run
