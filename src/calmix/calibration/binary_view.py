@@ -20,6 +20,7 @@ from calmix.calibration.errors import (
 )
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.kolmogorov import KolmogorovTest, excursion_tail
+from calmix.calibration.mean_gap import MeanGap, even_error
 from calmix.calibration.noise_floor import MOST_ROWS, NoiseFloor, noise_floor, noise_floor_of_sums
 from calmix.calibration.row_groups import GROUPS, deal_rows, group_sums
 from calmix.calibration.sampling_noise import bin_scale
@@ -57,6 +58,10 @@ class BinaryView:
     @cached_property
     def mass_sums(self) -> BinSums:
         return self._sums(self._mass_bin, len(self.mass_borders) + 1)
+
+    @cached_property
+    def mean_gap(self) -> MeanGap:
+        return MeanGap.of_bins(self.width_sums)
 
     @cached_property
     def group_rows(self) -> Floats:
@@ -164,6 +169,8 @@ class BinaryView:
             grouped=lambda: self._grouped(assign, len(sums.weight))[:, filled],
             group_rows=self.group_rows,
             least_visible=LEAST_VISIBLE.get(norm),
+            scale_at=cells.scale_at,
+            allowed=self._allowed(norm),
             cells=np.flatnonzero(filled) if norm == "ece" else None,
         )
 
@@ -193,6 +200,7 @@ class BinaryView:
             grouped=lambda: self._grouped(assign, count)[:, filled],
             group_rows=self.group_rows,
             spread_out=lambda noise: noise @ kernel / density.sum(),
+            allowed=self._allowed("ece"),
         )
 
     def _running(self) -> ErrorStatistic:
@@ -213,7 +221,11 @@ class BinaryView:
             spread_out=lambda noise: np.cumsum(noise, axis=-1),
             # A sum that grows evenly to its end shows there only.
             least_visible=np.square,
+            allowed=self._allowed("ece"),
         )
+
+    def _allowed(self, norm: str) -> Callable[[float], float]:
+        return lambda level: even_error(norm, self.mean_gap, level)
 
     def _width_bin(self, confidence: Floats) -> Integers:
         return assign_bins(confidence, self.bins, self.edges)

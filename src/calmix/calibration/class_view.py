@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from calmix.calibration.binary_view import BinaryView
 from calmix.calibration.binning import Edges
 from calmix.calibration.class_bins import ClassSums, entries_above_first_bin, gold_cells, sum_classes
 from calmix.calibration.confidence_sample import ConfidenceSample
-from calmix.calibration.error_fields import FUNCTIONALS, Cells
+from calmix.calibration.error_fields import FUNCTIONALS, MOST, Cells
 from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.mean_gap import MeanGap, even_error
 from calmix.calibration.noise_floor import (
     MOST_ROWS,
     MOST_VALUES,
@@ -93,11 +95,14 @@ class ClassView:
             scale=self._scale(),
             share=self.sums.weight.ravel()[filled] / self.sums.total,
             confidence=self.sums.confidence.ravel()[filled] / self.sums.weight.ravel()[filled],
+            unit=self.sums.weight.ravel()[filled] / self.sums.total**2,
+            calibrated=self._bernoulli()[filled] / self.sums.total**2,
             classes=self.classes,
         )
 
-    def statistic(self, name: str) -> ErrorStatistic:
-        """One of the values with its noise; the classes share their rows."""
+    def statistic(self, name: str, gap: MeanGap) -> ErrorStatistic:
+        """One of the values with its noise; the classes share their rows. `gap` is that of the predicted
+        label."""
         cells = self.cells()
         return ErrorStatistic(
             value=self.values()[name],
@@ -109,10 +114,13 @@ class ClassView:
             shared_rows=True,
             cells=np.flatnonzero(self._filled()) if name == "ece" else None,
             drawn=self._drawn,
+            scale_at=cells.scale_at,
+            most=MOST.get(name, 1.0),
+            allowed=lambda level: even_error(name, gap, level, self.classes),
         )
 
     @staticmethod
-    def mass_statistics(views: Sequence[BinaryView]) -> dict[str, ErrorStatistic]:
+    def mass_statistics(views: Sequence[BinaryView], gap: MeanGap) -> dict[str, ErrorStatistic]:
         """The errors over every class's own equal-mass bins, averaged over classes."""
         each = [Cells.of_bins(view.mass_sums) for view in views]
         cells = Cells(
@@ -120,6 +128,8 @@ class ClassView:
             scale=np.concatenate([one.scale for one in each]),
             share=np.concatenate([one.share for one in each]),
             confidence=np.concatenate([one.confidence for one in each]),
+            unit=np.concatenate([one.unit for one in each]),
+            calibrated=np.concatenate([one.calibrated for one in each]),
             classes=len(views),
         )
         found: dict[str, ErrorStatistic] = {}
@@ -135,6 +145,8 @@ class ClassView:
                 group_rows=views[0].group_rows,
                 shared_rows=True,
                 drawn=drawn,
+                scale_at=cells.scale_at,
+                allowed=partial(even_error, norm, gap, classes=len(views)),
             )
         return found
 

@@ -14,6 +14,7 @@ import numpy as np
 from calmix.calibration.binning import BinSums
 from calmix.calibration.input_checks import Floats
 from calmix.calibration.inversion import ErrorInterval, Functional, invert
+from calmix.calibration.mean_gap import MeanGap, even_error
 from calmix.calibration.sampling_noise import bin_scale, independent_noise
 
 
@@ -25,7 +26,21 @@ class Cells:
     scale: Floats
     share: Floats
     confidence: Floats
+    # Sums of the rows' squared shares of the weight; the variances of the entries were the confidences true.
+    unit: Floats
+    calibrated: Floats
     classes: int = 1
+
+    def scale_at(self, gaps: Floats) -> Floats:
+        """The noise of the field if these gaps were true: that of coins with probability c + x / v.
+
+        >>> cells = Cells(*(np.array([x]) for x in (0.0, 0.01, 1.0, 0.9, 0.01, 0.0009)))
+        >>> cells.scale_at(np.array([-0.4])).round(4).tolist()  # 100 coins with probability 1/2
+        [0.05]
+        """
+        true = np.clip(self.confidence + gaps / self.share, 0.0, 1.0)
+        more = self.unit * (true * (1.0 - true) - self.confidence * (1.0 - self.confidence))
+        return np.sqrt(np.maximum(self.calibrated + more, 0.0))
 
     @classmethod
     def of_bins(cls, sums: BinSums) -> Cells:
@@ -35,6 +50,8 @@ class Cells:
             scale=bin_scale(sums)[filled],
             share=sums.weight[filled] / sums.total,
             confidence=sums.confidence[filled] / sums.weight[filled],
+            unit=sums.weight_square[filled] / sums.total**2,
+            calibrated=sums.bernoulli[filled] / sums.total**2,
         )
 
 
@@ -72,22 +89,20 @@ FUNCTIONALS: dict[str, Callable[[Cells], Functional]] = {
 LEAST_VISIBLE: dict[str, Callable[[Floats], Floats]] = {"oe": np.negative}
 
 
-def cell_interval(cells: Cells, metric: str, noise: Floats, *, level: float = 0.95) -> ErrorInterval:
-    """The interval of one of the errors, from draws of the cells' noise."""
-    return invert(
+# A sum over classes of squared gaps may be 2.
+MOST: dict[str, float] = {"brier_calibration": 2.0}
+
+
+def bin_interval(sums: BinSums, metric: str, *, level: float, seed: int) -> ErrorInterval:
+    """The interval of one of the errors of a set of bins."""
+    cells = Cells.of_bins(sums)
+    found = invert(
         cells.field,
         cells.scale,
-        noise,
+        independent_noise(cells.scale, seed),
         FUNCTIONALS[metric](cells),
         least_visible=LEAST_VISIBLE[metric](cells.scale) if metric in LEAST_VISIBLE else None,
+        scale_at=cells.scale_at,
         level=level,
     )
-
-
-def bin_intervals(
-    sums: BinSums, metrics: tuple[str, ...], *, level: float, seed: int
-) -> dict[str, ErrorInterval]:
-    """The intervals of several errors of one set of bins, from the same draws."""
-    cells = Cells.of_bins(sums)
-    noise = independent_noise(cells.scale, seed)
-    return {metric: cell_interval(cells, metric, noise, level=level) for metric in metrics}
+    return found.widened(even_error(metric, MeanGap.of_bins(sums), level), 1.0)

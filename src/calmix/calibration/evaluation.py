@@ -15,9 +15,11 @@ from calmix.calibration.binary_view import BinaryView
 from calmix.calibration.binning import Edges, check_bins
 from calmix.calibration.class_view import ClassView
 from calmix.calibration.confidence_sample import ConfidenceSample
+from calmix.calibration.error_costs import costs_of_errors, square_costs
 from calmix.calibration.input_checks import Floats
 from calmix.calibration.noise_floor import NoiseFloor
 from calmix.calibration.predictions import Notion, Predictions
+from calmix.calibration.rank_influence import JUMPS as RANK_JUMPS
 from calmix.calibration.rank_influence import METRICS as RANK_METRICS
 from calmix.calibration.rank_influence import RankInfluence, rank_influence, risk_areas
 from calmix.calibration.row_groups import GROUPS, deal_rows
@@ -75,8 +77,10 @@ class Evaluation:
         self._classes: ClassView | None = None
         self._top: list[ConfidenceSample] = []
         self._noted: list[list[ConfidenceSample]] = []
-        # Rows, right answers, log loss and squared error of each group of rows.
-        self._sums = np.zeros((GROUPS, 4))
+        # Of each group of rows: rows, right answers, log loss, squared error, what errors added to both.
+        self._sums = np.zeros((GROUPS, 6))
+        # Rows asked what an error would cost, and the sums of the squares (see `error_costs`).
+        self._costs = np.zeros(3)
 
     def update(self, predictions: Predictions) -> None:
         """Take in a batch of rows."""
@@ -108,7 +112,11 @@ class Evaluation:
             came_true = block.labels == column
             self._noted[place].append(ConfidenceSample.pack(probabilities[:, column].copy(), came_true))
         self._classes.update(probabilities, block.labels, dealt)
-        columns = (None, correct, -block.gold_log_probability(), squared_errors(probabilities, block.labels))
+        log_loss = -block.gold_log_probability()
+        columns = [None, correct, log_loss, squared_errors(probabilities, block.labels)]
+        if self.intervals:
+            columns += costs_of_errors(block, log_loss)
+            self._costs += square_costs(block)
         for place, values in enumerate(columns):
             self._sums[:, place] += np.bincount(dealt, weights=values, minlength=GROUPS)
         self.rows += len(block)
@@ -150,11 +158,12 @@ class Evaluation:
         if not self.intervals:
             return values, {}, None
         statistics = self._average_statistics(top, values) | self._rank_statistics(top, values)
-        statistics["classwise_ece"] = self._classes.statistic("ece")
-        statistics["brier_calibration"] = self._classes.statistic("brier_calibration")
+        statistics["classwise_ece"] = self._classes.statistic("ece", top.mean_gap)
+        statistics["brier_calibration"] = self._classes.statistic("brier_calibration", top.mean_gap)
         if self.kind == "classwise":
-            statistics |= {name: self._classes.statistic(name) for name in ("ece", "mce", "rmsce", "oe")}
-            statistics |= ClassView.mass_statistics(self._class_views())
+            errors = ("ece", "mce", "rmsce", "oe")
+            statistics |= {name: self._classes.statistic(name, top.mean_gap) for name in errors}
+            statistics |= ClassView.mass_statistics(self._class_views(), top.mean_gap)
             columns = [self._joined(part) for part in self._noted]
             return values, statistics, self._classes.noise_floor(columns, seed)
         return values, {**statistics, **notion.statistics()}, notion.noise_floor(seed)
@@ -181,54 +190,94 @@ class Evaluation:
         }
 
     def _average_values(self, classes: dict[str, float]) -> dict[str, float]:
-        rows, right, log_loss, squared = self._sums.sum(axis=0).tolist()
+        rows, right, log_loss, squared = self._sums[:, :4].sum(axis=0).tolist()
         return {
             "accuracy": right / rows,
             "nll": log_loss / rows,
             "brier": squared / rows,
             "brier_calibration": classes["brier_calibration"],
-            "brier_refinement": squared / rows - classes["brier_calibration"],
+            "brier_refinement": max(squared / rows - classes["brier_calibration"], 0.0),
         }
 
     def _average_statistics(self, top: BinaryView, values: dict[str, float]) -> dict[str, Statistic]:
         assert self._classes is not None
-        rows, right = self._sums[:, 0], self._sums[:, 1]
+        rows, right, log_loss, squared, log_added, squared_added = self._sums.T
+        asked, log_costs, squared_costs = self._costs.tolist()
+        squared_jump = np.sqrt(squared_costs / asked)
         found: dict[str, Statistic] = {
             "accuracy": AccuracyStatistic(values["accuracy"], right, rows, high=1.0, outcomes=top.sample),
-            "nll": SmoothStatistic(values["nll"], self._sums[:, 2], rows),
-            "brier": SmoothStatistic(values["brier"], self._sums[:, 3], rows, high=2.0),
+            "nll": SmoothStatistic(
+                values["nll"],
+                log_loss,
+                rows,
+                added=log_added,
+                jump=np.sqrt(log_costs / asked),
+                log_costs=log_added,
+            ),
         }
+        brier = SmoothStatistic(
+            values["brier"],
+            squared,
+            rows,
+            added=squared_added,
+            jump=squared_jump,
+            high=2.0,
+            log_costs=log_added,
+        )
         # Many classes have fewer groups; fold the rows' sums to the same.
         groups = self._classes.groups
-        folded = np.zeros((groups, 4))
+        folded = np.zeros((groups, self._sums.shape[1]))
         np.add.at(folded, np.arange(GROUPS) % groups, self._sums)
+        found["brier"] = brier
         found["brier_refinement"] = SmoothStatistic(
             values["brier_refinement"],
             folded[:, 3] - self._classes.recalibration_influence(),
             folded[:, 0],
-            bias=-self._classes.recalibration_bias(),
+            added=folded[:, 5],
+            jump=squared_jump,
+            # What noise adds to the calibration part cannot be more than the part.
+            bias=-min(self._classes.recalibration_bias(), values["brier_calibration"]),
             high=2.0,
+            part_of=brier,
+            log_costs=folded[:, 4],
         )
         return found
 
     def _rank_statistics(self, top: BinaryView, values: dict[str, float]) -> dict[str, Statistic]:
         influence = rank_influence(top.ordered)
-        grouped = _group_influence(influence, top.sample)
+        grouped, added = _group_influence(influence, top.sample)
+        rows = self._sums[:, 0]
+        # A risk after k rows is one after k - 1/2 on average: half a row too much for an error in last place.
+        late = {"aurc": (1.0 - values["accuracy"]) / (2.0 * self.rows)}
         return {
-            name: SmoothStatistic(values[name], grouped[:, column], self._sums[:, 0], high=1.0)
+            name: SmoothStatistic(
+                values[name],
+                grouped[:, column],
+                rows,
+                added=added[:, column],
+                jump=RANK_JUMPS[name],
+                all_errors=True,
+                bias=late.get(name, 0.0),
+                high=1.0,
+            )
             for column, name in enumerate(RANK_METRICS)
         }
 
 
-def _group_influence(influence: RankInfluence, sample: ConfidenceSample) -> Floats:
-    """[groups, rank metrics]: the influences of the rows of each group."""
+def _group_influence(influence: RankInfluence, sample: ConfidenceSample) -> tuple[Floats, Floats]:
+    """[groups, rank metrics]: the influences of the rows of each group, and what its errors added."""
     cells = len(influence.table)
-    total = np.zeros((GROUPS, influence.table.shape[1]))
+    of_errors = np.zeros_like(influence.table)
+    of_errors[1::2] = influence.table[1::2] - influence.table[0::2]
+    total, added = np.zeros((2, GROUPS, influence.table.shape[1]))
     if len(sample) <= GROUPS:  # each row is a group of its own
-        total[: len(sample)] = influence.table[influence.cell(sample)]
-        return total
+        cell = influence.cell(sample)
+        total[: len(sample)], added[: len(sample)] = influence.table[cell], of_errors[cell]
+        return total, added
     for start, block in sample.blocks():
         dealt = deal_rows(start, len(block))
         counts = np.bincount(dealt * cells + influence.cell(block), minlength=GROUPS * cells)
-        total += counts.reshape(GROUPS, cells) @ influence.table
-    return total
+        counts = counts.reshape(GROUPS, cells)
+        total += counts @ influence.table
+        added += counts @ of_errors
+    return total, added

@@ -19,7 +19,7 @@ from calmix.calibration.binning import (
     equal_mass_sums,
     equal_width_sums,
 )
-from calmix.calibration.error_fields import bin_intervals
+from calmix.calibration.error_fields import bin_interval
 from calmix.calibration.input_checks import Floats, check_confidence, check_correct, check_level
 from calmix.calibration.inversion import ErrorInterval
 
@@ -55,7 +55,7 @@ def calibration_error_interval(
     else:
         sums = equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights)
     norm = EQUAL_MASS.get(metric, metric)
-    return bin_intervals(sums, (norm,), level=level, seed=seed)[norm]
+    return bin_interval(sums, norm, level=level, seed=seed)
 
 
 def bootstrap_calibration_error(

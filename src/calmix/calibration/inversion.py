@@ -49,6 +49,11 @@ class ErrorInterval:
     corrected: float
     hidden: float
 
+    def widened(self, allowed: float, most: float) -> ErrorInterval:
+        """With an upper limit of at least `allowed`, and nothing above `most`."""
+        values = (self.low, max(self.high, allowed), self.corrected, self.hidden)
+        return ErrorInterval(*(min(value, most) for value in values))
+
 
 def invert(
     field: Floats,
@@ -58,13 +63,16 @@ def invert(
     *,
     observed: float | None = None,
     least_visible: Floats | None = None,
+    scale_at: Functional | None = None,
     level: float = 0.95,
 ) -> ErrorInterval:
     """The interval of F(mu) from d, the noise's standard deviation s and draws of the noise [draws, cells].
 
     `functional` maps [..., cells] to [...]; `observed` is T where it was computed more finely than F(d);
     `least_visible` are the gaps along which the upper limit is sought, by default in proportion to the
-    noise, each with the sign of the gap seen (which matters where the noise of cells is correlated).
+    noise, each with the sign of the gap seen (which matters where the noise of cells is correlated);
+    `scale_at` says how large the noise would be if given gaps were true: where it is more than s, it counts.
+    (Few errors spread little; that a bin has more of them than were seen is judged by the spread of those.)
 
     One gap without noise to speak of is its own interval:
 
@@ -82,8 +90,15 @@ def invert(
     step = max(BLOCK_VALUES // len(scale), 1)
     blocks = [np.asfortranarray(noise[start : start + step]) for start in range(0, len(noise), step)]
 
-    def shows_more(gaps: Floats | float) -> float:
-        return sum(int(np.count_nonzero(functional(gaps + block) >= seen)) for block in blocks) / len(noise)
+    def shows_more(gaps: Floats) -> float:
+        if scale_at is None:
+            shown = (functional(gaps + block) for block in blocks)
+        else:
+            wider = np.maximum(
+                np.divide(scale_at(gaps), scale, out=np.ones_like(scale), where=scale > 0), 1.0
+            )
+            shown = (functional(gaps + wider * block) for block in blocks)
+        return sum(int(np.count_nonzero(values >= seen)) for values in shown) / len(noise)
 
     spread = np.where(field < 0, -scale, scale) if least_visible is None else least_visible
 
@@ -96,7 +111,7 @@ def invert(
     def grown_shows_more(size: float) -> float:
         return shows_more(size * spread)
 
-    by_noise_alone = shows_more(0.0)
+    by_noise_alone = shows_more(np.zeros_like(field))
     reach = float(np.max(np.abs(field) / np.where(scale > 0, scale, np.inf)))
 
     def shrunk_until(probability: float) -> float:
@@ -129,7 +144,7 @@ def invert(
     hidden = max(grown_until(0.5), corrected)
     # Where less was seen than noise alone nearly always shows, the limit would be an overconfident 0; the
     # reach of the noise, as in the mean of the cells, stands in.
-    unseen = float(functional(scale * REACH / np.sqrt(len(scale)))) if by_noise_alone >= 1.0 - tail else 0.0
+    unseen = float(functional(spread * REACH / np.sqrt(len(scale)))) if by_noise_alone >= 1.0 - tail else 0.0
     return ErrorInterval(shrunk_until(tail), max(grown_until(1.0 - tail), hidden, unseen), corrected, hidden)
 
 

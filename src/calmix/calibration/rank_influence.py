@@ -21,6 +21,8 @@ from calmix.calibration.risk_coverage import best_aurc, joint_error_sum, risk_su
 # The influence changes slowly with the rank: this many steps of it are as good as all of them.
 STEPS = 2048
 METRICS = ("aurc", "e_aurc", "augrc")
+# What an error at a random rank u adds, as a root mean square: -log u, and 1 - u.
+JUMPS = {"aurc": 2.0**0.5, "e_aurc": 2.0**0.5, "augrc": 3.0**-0.5}
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def _tied_groups_from_the_top(
 
 @dataclass(frozen=True, eq=False)
 class RankInfluence:
-    """A table of influences: [2 * steps, metrics], even entries for right rows, odd ones for errors.
+    """A table of influences: [2 * steps, metrics], even entries for right rows, odd ones for errors. The
+    difference of the two is what an error adds.
 
     `borders` are the lowest confidences of all steps but the first, rising.
     """

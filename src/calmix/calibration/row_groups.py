@@ -8,17 +8,15 @@ each row is a group.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats, Integers, check_level
-from calmix.calibration.sampling_noise import draw_count
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.sampling_noise import draw_count, normal_numbers
 
 GROUPS = 1024
-REPETITIONS = 1000
 # Up to here rows are added up column by column.
 FEW_COLUMNS, FEW_VALUES = 8, 1 << 16
 
@@ -70,12 +68,13 @@ def joint_noise(grouped: Floats, group_rows: Floats, scale: Floats, seed: int) -
     the size of each cell's noise is then set to `scale`, which knows more about small cells than the
     groups do.
     """
-    rows = group_rows.sum()
-    centred = grouped - np.outer(group_rows / rows, grouped.sum(axis=0))
+    held = group_rows > 0
+    grouped, group_rows = grouped[held], group_rows[held]
+    centred = grouped - np.outer(group_rows / group_rows.sum(), grouped.sum(axis=0))
     spread = np.sqrt((centred**2).sum(axis=0))
     centred *= np.divide(scale, spread, out=np.zeros_like(spread), where=spread > 0)
     shape = draw_count(len(scale)), len(grouped)
-    noise = _normal_numbers(shape, seed) @ centred
+    noise = normal_numbers(shape, seed) @ centred
     # A cell that did not vary among the groups (a single row far from all others) varies on its own.
     alone = (spread == 0) & (scale > 0)
     if alone.any():
@@ -83,46 +82,3 @@ def joint_noise(grouped: Floats, group_rows: Floats, scale: Floats, seed: int) -
         generator.standard_normal(shape)  # these were for the others
         noise[:, alone] = generator.standard_normal((len(noise), int(alone.sum()))) * scale[alone]
     return np.asarray(noise)
-
-
-@lru_cache(maxsize=1)
-def _normal_numbers(shape: tuple[int, int], seed: int) -> Floats:
-    """All metrics of one evaluation, and the two sides of a difference, share the draws."""
-    return np.random.default_rng(seed).standard_normal(shape)
-
-
-def bootstrap_means(grouped: Floats, group_rows: Floats, seed: int, repetitions: int = REPETITIONS) -> Floats:
-    """Bootstrap means [repetitions, columns] of row values, resampling the groups that hold rows."""
-    held = group_rows > 0
-    sums, rows = grouped[held], group_rows[held]
-    times = _times_drawn(len(rows), seed, repetitions)
-    return np.asarray((times @ sums) / (times @ rows)[:, None])
-
-
-@lru_cache(maxsize=1)
-def _times_drawn(groups: int, seed: int, repetitions: int) -> Floats:
-    """[repetitions, groups]: how often each group is drawn. All metrics of one evaluation share the draws."""
-    drawn = np.random.default_rng(seed).integers(0, groups, size=(repetitions, groups))
-    drawn += groups * np.arange(repetitions)[:, None]
-    times = np.bincount(drawn.ravel(), minlength=repetitions * groups)
-    return times.reshape(repetitions, groups).astype(np.float64)
-
-
-def bias_corrected_limits(repeated: Floats, estimate: float, level: float = 0.95) -> tuple[float, float]:
-    """The bias-corrected percentile interval (Efron 1981) of one column of bootstrap values.
-
-    The share of repetitions below the estimate says how far their median is off; the percentiles move by
-    twice that.
-
-    >>> low, high = bias_corrected_limits(np.linspace(-1, 1, 2001), 0.0)
-    >>> round(low, 3), round(high, 3)
-    (-0.95, 0.95)
-    """
-    from scipy.special import ndtr, ndtri
-
-    below = float((repeated < estimate).mean() + 0.5 * (repeated == estimate).mean())
-    if not 0.0 < below < 1.0:
-        below = float(np.clip(below, 0.5 / len(repeated), 1.0 - 0.5 / len(repeated)))
-    shift, reach = 2.0 * float(ndtri(below)), float(ndtri(0.5 + check_level(level) / 2.0))
-    low, high = np.quantile(repeated, [float(ndtr(shift - reach)), float(ndtr(shift + reach))])
-    return float(low), float(high)

@@ -7,6 +7,8 @@ two models on the same rows) the draws must be joint; they then come from random
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from calmix.calibration.binning import BinSums
@@ -73,5 +75,10 @@ def draw_count(cells: int) -> int:
 
 def independent_noise(scale: Floats, seed: int) -> Floats:
     """Normal draws [draws, cells] with these standard deviations."""
-    generator = np.random.default_rng(seed)
-    return generator.standard_normal((draw_count(len(scale)), len(scale))) * scale
+    return normal_numbers((draw_count(len(scale)), len(scale)), seed) * scale
+
+
+@lru_cache(maxsize=4)
+def normal_numbers(shape: tuple[int, int], seed: int) -> Floats:
+    """Metrics with the same cells, the splits of a run, and the two sides of a difference share the draws."""
+    return np.random.default_rng(seed).standard_normal(shape)

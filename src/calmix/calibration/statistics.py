@@ -1,8 +1,8 @@
 """A measured value with what its interval, and its difference from another model's, can be made of.
 
-Averages and rank areas are smooth in the sample: they carry the sums of their rows' influences over
-random groups of rows, and are bootstrapped over the groups. Calibration errors are norms of noisy gaps:
-they carry the gaps and their noise, and are inverted (see `inversion`).
+Averages and rank areas are smooth in the sample: they carry the sums of their rows' influences over random
+groups of rows, and what errors add to them, which few rows do (see `gamma_limits`). Calibration errors are
+norms of noisy gaps: they carry the gaps and their noise, and are inverted (see `inversion`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ import numpy as np
 from calmix.calibration.binning import clopper_pearson
 from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.error_differences import NoisyError, difference_interval
-from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.gamma_limits import gamma_limits, mean_covariance, mean_variance
+from calmix.calibration.input_checks import Floats, Integers, check_level
 from calmix.calibration.inversion import ErrorInterval, Functional, invert
 from calmix.calibration.paired_accuracy import accuracy_difference_limits
-from calmix.calibration.row_groups import bias_corrected_limits, bootstrap_means, joint_noise
+from calmix.calibration.row_groups import joint_noise
 from calmix.calibration.sampling_noise import independent_noise
 
 Limits = tuple[float, float]
+
+# Errors that must cost two models the same multiple for them to be one model at two temperatures, and how
+# much the multiples may differ (rounded files).
+FEWEST_RATIOS, EQUAL_RATIOS = 3, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,42 +34,124 @@ class SmoothStatistic:
     """A value whose rows' influences, summed by group, are `grouped`; `bias` is what the plug-in adds on
     average.
 
-    `low` and `high` bound what the value can be at all; `exact` is an interval from theory where there is
-    one.
+    `added` are the parts of those sums that errors add, and `jump` is what one more error would add, in units
+    of its row: the limits of that part are those of a sum of rare events. A rank area consists of errors
+    alone: `all_errors`, the part is the value. `low` and `high` bound what the value can be at all; it is
+    never more than the value of `part_of`. `log_costs` are what errors add to the negative log-likelihood:
+    whether two models are one at two temperatures shows there.
     """
 
     value: float
     grouped: Floats
     group_rows: Floats
+    added: Floats | None = None
+    jump: float = 0.0
+    all_errors: bool = False
     bias: float = 0.0
     low: float = 0.0
     high: float = np.inf
-    exact: Limits | None = None
+    part_of: SmoothStatistic | None = None
+    log_costs: Floats | None = None
 
     def limits(self, seed: int, level: float = 0.95) -> Limits:
-        if self.exact is not None:
-            return self.exact
-        repeated = self.value + self._repeated(seed)
-        low, high = bias_corrected_limits(repeated, self.value, level)
-        return (
-            float(np.clip(low - self.bias, self.low, self.high)),
-            float(np.clip(high - self.bias, self.low, self.high)),
-        )
+        value = self.value - self.bias
+        if self.all_errors:
+            variance = mean_variance(self.grouped, self.group_rows)
+            low, high = gamma_limits(value, variance, self.jump / self._rows, level)
+        else:
+            parts = [] if self.added is None else [RarePart(self.added, self.jump)]
+            low, high = self._around(value, parts, level)
+        if self.part_of is not None:
+            high = min(high, self.part_of.limits(seed, level)[1])
+        low, high = min(low, self.value), max(high, self.value)
+        return float(np.clip(low, self.low, self.high)), float(np.clip(high, self.low, self.high))
 
     def difference_limits(self, other: SmoothStatistic, seed: int, level: float = 0.95) -> Limits:
         """Limits of `self` - `other`, both on the same rows."""
+        check_level(level)
+        if self.value == other.value and np.array_equal(self.grouped, other.grouped):
+            return 0.0, 0.0
         paired = SmoothStatistic(
             self.value - other.value,
             _centred(self.grouped, self.group_rows) - _centred(other.grouped, other.group_rows),
             self.group_rows,
             bias=self.bias - other.bias,
-            low=-np.inf,
         )
-        return paired.limits(seed, level)
+        parts = []
+        if self.added is not None and other.added is not None:
+            more = self.added - other.added
+            jumps = self.jump, other.jump
+            if _are_proportional(self.log_costs, other.log_costs):
+                # One model at two temperatures: neither can be right where the other is wrong.
+                apart = self.jump - other.jump
+                jumps = max(apart, 0.0), max(-apart, 0.0)
+            parts = [
+                RarePart(np.maximum(more, 0.0), jumps[0]),
+                RarePart(np.maximum(-more, 0.0), jumps[1], sign=-1.0),
+            ]
+        low, high = paired._around(paired.value - paired.bias, parts, level)
+        return min(low, paired.value), max(high, paired.value)
 
-    def _repeated(self, seed: int) -> Floats:
-        centred = _centred(self.grouped, self.group_rows)
-        return np.asarray(bootstrap_means(centred[:, None], self.group_rows, seed)[:, 0])
+    @property
+    def _rows(self) -> float:
+        return float(self.group_rows.sum())
+
+    def _around(self, value: float, parts: list[RarePart], level: float) -> Limits:
+        """Limits of a sum of rare parts and the rest, from the limits of each and their correlations (the
+        method of variance estimates recovery, Zou and Donner 2008)."""
+        from scipy.special import stdtrit
+
+        held = int(np.count_nonzero(self.group_rows))
+        reach = float(stdtrit(max(held - 1, 1), 0.5 + check_level(level) / 2.0))
+        rest = self.grouped - sum((part.sign * part.added for part in parts), np.zeros_like(self.grouped))
+        spread = np.sqrt(mean_variance(rest, self.group_rows))
+        reaches = [(reach * spread, reach * spread), *(part.reach(self.group_rows, level) for part in parts)]
+        down, up = np.array(reaches).T
+        columns = [rest, *(part.sign * part.added for part in parts)]
+        together = _correlations(columns, self.group_rows)
+        below, above = max(float(down @ together @ down), 0.0), max(float(up @ together @ up), 0.0)
+        return value - float(np.sqrt(below)), value + float(np.sqrt(above))
+
+
+@dataclass(frozen=True, eq=False)
+class RarePart:
+    """What few rows add to a sum (or take from it, `sign` -1), by group; `jump` is what one more would."""
+
+    added: Floats
+    jump: float
+    sign: float = 1.0
+
+    def reach(self, group_rows: Floats, level: float) -> Limits:
+        """How far the part may be below and above what it seems."""
+        rows = float(group_rows.sum())
+        mean = float(self.added.sum()) / rows
+        low, high = gamma_limits(mean, mean_variance(self.added, group_rows), self.jump / rows, level)
+        return (mean - low, high - mean) if self.sign > 0 else (high - mean, mean - low)
+
+
+def _are_proportional(first: Floats | None, second: Floats | None) -> bool:
+    """Whether what errors cost is the same multiple for all of several groups of rows.
+
+    >>> _are_proportional(np.array([1.0, 0.0, 2.0, 4.0]), np.array([0.5, 0.0, 1.0, 2.0]))
+    True
+    """
+    if first is None or second is None or not np.array_equal(first > 0, second > 0):
+        return False
+    ratio = second[first > 0] / first[first > 0]
+    return len(ratio) >= FEWEST_RATIOS and float(np.ptp(ratio)) <= EQUAL_RATIOS * float(ratio.mean())
+
+
+def _correlations(columns: list[Floats], group_rows: Floats) -> Floats:
+    """Of the means of the columns; what did not vary is not correlated with anything."""
+    count = len(columns)
+    found = np.eye(count)
+    spread = [np.sqrt(mean_variance(column, group_rows)) for column in columns]
+    for first in range(count):
+        for second in range(first):
+            if spread[first] > 0 and spread[second] > 0:
+                shared = mean_covariance(columns[first], columns[second], group_rows)
+                found[first, second] = found[second, first] = shared / (spread[first] * spread[second])
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +188,8 @@ class ErrorStatistic:
 
     `grouped` gives the cells' residuals by group of rows, [groups, cells]; `shared_rows` says that cells
     of this very statistic share rows, so that their noise must be drawn jointly even when nothing is
-    compared; `least_visible` makes, from the noise of the gaps, those that show least (see `inversion`).
+    compared; `least_visible` makes, from the noise of the gaps, those that show least, and `scale_at` the
+    noise if other gaps were true (see `inversion`).
     """
 
     value: float
@@ -113,6 +201,10 @@ class ErrorStatistic:
     spread_out: Callable[[Floats], Floats] | None = None
     least_visible: Callable[[Floats], Floats] | None = None
     shared_rows: bool = False
+    scale_at: Callable[[Floats], Floats] | None = None
+    # What the value is at most, and at a level, what the mean gap alone allows (see `mean_gap`).
+    most: float = 1.0
+    allowed: Callable[[float], float] | None = None
     # Names of the cells of a norm that is the same function of any model's gaps, to compare them by.
     cells: Integers | None = None
     # Joint draws by seed; statistics of the same cells may share them.
@@ -191,9 +283,17 @@ class ErrorStatistic:
     def _invert(self, noise: Floats, level: float) -> ErrorInterval:
         scale = self._gap_scale(noise)
         hidden = None if self.least_visible is None else self.least_visible(scale)
-        return invert(
-            self.gaps, scale, noise, self.functional, observed=self.value, least_visible=hidden, level=level
+        found = invert(
+            self.gaps,
+            scale,
+            noise,
+            self.functional,
+            observed=self.value,
+            least_visible=hidden,
+            scale_at=self.scale_at,
+            level=level,
         )
+        return found.widened(0.0 if self.allowed is None else self.allowed(level), self.most)
 
 
 Statistic = SmoothStatistic | ErrorStatistic

@@ -1,0 +1,66 @@
+"""How far mean confidence and accuracy may be apart: what a calibration error cannot hide.
+
+Every calibration error is at least |mean confidence - accuracy|. Few errors say little about the accuracy,
+but how little is known exactly (Clopper-Pearson), so an upper limit of a calibration error is never below
+what those limits allow. In bins with few errors the noise of gaps, judged by what was seen, is too small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calmix.calibration.binning import BinSums, clopper_pearson
+
+
+@dataclass(frozen=True)
+class MeanGap:
+    """Mean confidence and accuracy over (an effective number of) rows."""
+
+    confidence: float
+    accuracy: float
+    rows: float
+
+    @classmethod
+    def of_bins(cls, sums: BinSums) -> MeanGap:
+        total = sums.total
+        return cls(
+            float(sums.confidence.sum()) / total,
+            float(sums.correct.sum()) / total,
+            total**2 / float(sums.weight_square.sum()),
+        )
+
+    def reach(self, level: float) -> tuple[float, float]:
+        """By how much the mean confidence may be above the true accuracy, and below it; at least 0.
+
+        No error in 100 rows at 0.99: the accuracy may be as low as 0.9638.
+
+        >>> over, under = MeanGap(0.99, 1.0, 100).reach(0.95)
+        >>> round(over, 4), round(under, 4)
+        (0.0262, 0.01)
+        """
+        low, high = clopper_pearson(min(self.accuracy, 1.0) * self.rows, self.rows, level)
+        return max(self.confidence - float(low), 0.0), max(float(high) - self.confidence, 0.0)
+
+
+def even_error(metric: str, gap: MeanGap, level: float, classes: int = 1) -> float:
+    """The largest value of a calibration error that the mean gap alone allows, spread evenly over the rows.
+
+    Of several classes, an error of the predicted one is as much an error of the others.
+
+    >>> round(even_error("oe", MeanGap(0.99, 1.0, 100), 0.95), 4)
+    0.0259
+    """
+    over, under = gap.reach(level)
+    largest = max(over, under)
+    if metric == "oe":
+        return gap.confidence * over / classes
+    if classes == 1 or metric == "mce":
+        return largest
+    square = largest**2 * classes / max(classes - 1, 1)
+    return {
+        "ece": 2.0 * largest / classes,
+        "rmsce": float(np.sqrt(square / classes)),
+        "brier_calibration": square,
+    }[metric]

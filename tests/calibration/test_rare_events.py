@@ -1,0 +1,196 @@
+"""Intervals that know how little was seen: few errors, none, and scores that separate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chi2
+
+from calmix.calibration.differences import paired_differences
+from calmix.calibration.error_costs import costs_of_errors, square_costs
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.gamma_limits import gamma_limits, mean_covariance, mean_variance
+from calmix.calibration.intervals import calibration_error_interval
+from calmix.calibration.mean_gap import MeanGap
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.scores import brier_rows, log_loss_rows
+
+
+def binary(confidence, correct) -> Predictions:
+    """The first class is predicted; it is the label where `correct`."""
+    confidence = np.asarray(confidence, dtype=float)
+    return Predictions.from_probabilities(
+        np.stack([confidence, 1.0 - confidence], axis=1), np.where(correct, 0, 1)
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 40])
+def test_equal_costs_have_the_exact_limits_of_a_poisson_count(count):
+    low, high = gamma_limits(count / 50, count / 50**2, 1 / 50)
+    exact_low = chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
+    assert (50 * low, 50 * high) == pytest.approx((exact_low, chi2.ppf(0.975, 2 * count + 2) / 2))
+
+
+def test_many_events_have_the_limits_of_a_normal_mean():
+    low, high = gamma_limits(0.3, 1e-6, 1e-6)
+    assert (low, high) == pytest.approx((0.3 - 1.96e-3, 0.3 + 1.96e-3), abs=5e-6)
+
+
+def test_variances_of_means_are_those_of_numpy():
+    generator = np.random.default_rng(0)
+    first, second = generator.normal(size=(2, 80))
+    rows = np.ones(80)
+    assert mean_variance(first, rows) == pytest.approx(first.var(ddof=1) / 80)
+    assert mean_covariance(first, second, rows) == pytest.approx(np.cov(first, second)[0, 1] / 80)
+    # Groups without rows count for nothing.
+    padded = np.concatenate([first, np.zeros(20)])
+    assert mean_variance(padded, np.concatenate([rows, np.zeros(20)])) == pytest.approx(
+        mean_variance(first, rows)
+    )
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_the_cost_of_an_error_is_what_it_adds_to_the_scores_of_a_right_answer(kind):
+    generator = np.random.default_rng(1)
+    logits, labels = 2.0 * generator.normal(size=(60, 4)), generator.integers(0, 4, 60)
+    predictions = Predictions.from_logits(logits, labels)
+    if kind == "probabilities":
+        predictions = Predictions.from_probabilities(predictions.probabilities(), labels)
+    right = Predictions(
+        predictions.values, predictions.kind, logits.argmax(axis=1), None, ("a", "b", "c", "d")
+    )
+    likelihood, brier = costs_of_errors(predictions, log_loss_rows(predictions))
+    assert likelihood == pytest.approx(log_loss_rows(predictions) - log_loss_rows(right), abs=1e-12)
+    assert brier == pytest.approx(brier_rows(predictions) - brier_rows(right), abs=1e-12)
+
+    rows, likelihood_squares, brier_squares = square_costs(predictions)
+    slow = np.zeros((60, 2))
+    for row, shares in enumerate(right.probabilities()):
+        best = shares.argmax()
+        for other in set(range(4)) - {best}:
+            weight = shares[other] / (shares.sum() - shares[best])
+            slow[row] += weight * np.array(
+                [np.log(shares[best] / shares[other]), 2 * (shares[best] - shares[other])]
+            )
+    assert rows == 60
+    assert (likelihood_squares, brier_squares) == pytest.approx(tuple((slow**2).sum(axis=0)))
+
+
+def test_a_model_that_excludes_the_other_labels_would_pay_most():
+    assert square_costs(Predictions.from_probabilities([[1.0, 0.0, 0.0]], [0]))[1] == pytest.approx(
+        36.04**2, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("kind", ["top_label", "classwise", "positive"])
+def test_no_error_seen_is_no_proof(kind):
+    """[0, 0] would say that errors are impossible; 100 rows say that there are at most 3.7 in 100."""
+    found = evaluate(binary(np.linspace(0.98, 0.9999, 100), np.ones(100, bool)), kind=kind)
+    for name in ("aurc", "e_aurc", "augrc", "oe"):
+        low, high = found[f"{name}_ci"]
+        assert low == 0.0, name
+        # Overconfidence weighs by the probability, and that of the class that never came is small.
+        assert (0.0001 if (name, kind) == ("oe", "positive") else 0.01) < high < 0.06, name
+    # One error in 30 would cost about five nats.
+    assert 0.1 < found["nll_ci"][1] < 0.3
+    assert 0.05 < found["brier_ci"][1] < 0.1
+
+
+@pytest.mark.parametrize(("rows", "errors"), [(100, 0), (500, 2), (500, 9), (2000, 1)])
+def test_at_constant_confidence_the_upper_limit_is_that_of_the_accuracy(rows, errors):
+    correct = np.arange(rows) >= errors
+    exact = binomtest(rows - errors, rows).proportion_ci(method="exact")
+    for metric in ("ece", "mce", "rmsce", "adaptive_ece", "debiased_rmsce"):
+        high = calibration_error_interval(np.full(rows, 0.999), correct, metric).high
+        assert 0.999 - exact.low <= high + 1e-12 <= 1.35 * (0.999 - exact.low), metric
+    high = calibration_error_interval(np.full(rows, 0.999), correct, "oe").high
+    assert high >= 0.999 * (0.999 - exact.low) - 1e-12
+
+
+def test_weights_count_as_the_rows_they_are_worth():
+    gap = MeanGap(0.9, 1.0, 50.0)
+    confidence, correct = np.full(100, 0.9), np.ones(100, bool)
+    # Half of the rows with weight 0 are not there.
+    weights = np.repeat([1.0, 0.0], 50)
+    assert calibration_error_interval(confidence, correct, weights=weights).high >= max(gap.reach(0.95))
+
+
+def test_no_calibration_error_can_be_more_than_one():
+    found = evaluate(binary([0.99, 0.9, 0.6, 0.55], [False, False, False, True]))
+    for name in ("ece", "mce", "rmsce", "oe", "adaptive_ece", "debiased_rmsce", "smooth_ece", "ks"):
+        assert 0.0 <= found[f"{name}_ci"][0] <= found[f"{name}_ci"][1] <= 1.0, name
+    assert found["mce_ci"][1] == 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_recalibration_cannot_win_is_not_more_than_the_brier_score(seed):
+    """Few rows in many bins: noise makes the calibration part, and its correction, large."""
+    generator = np.random.default_rng(seed)
+    shares = generator.dirichlet(np.ones(5), 40)
+    labels = (shares.cumsum(axis=1) > generator.random((40, 1))).argmax(axis=1)
+    found = evaluate(Predictions.from_probabilities(shares, labels))
+    low, high = found["brier_refinement_ci"]
+    assert low <= found["brier_refinement"] <= high <= found["brier_ci"][1]
+    assert low < found["brier"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 300])
+@pytest.mark.parametrize("accuracy", [0.0, 0.5, 1.0])
+def test_averages_and_rank_areas_lie_in_their_intervals(rows, accuracy):
+    generator = np.random.default_rng(rows)
+    predictions = binary(generator.uniform(0.5, 1.0, rows), generator.random(rows) < accuracy)
+    found = evaluate(predictions)
+    for name in ("accuracy", "nll", "brier", "brier_refinement", "aurc", "e_aurc", "augrc"):
+        low, high = found[f"{name}_ci"]
+        assert np.isfinite([low, high]).all()
+        assert low <= found[name] <= high, name
+
+
+def test_models_that_rarely_disagree_may_differ_by_what_was_not_seen():
+    """Fifty rows, both always right: a bootstrap knows no row on which one of the two is wrong."""
+    confidence = np.linspace(0.9, 0.99, 50)
+    first, second = binary(confidence, np.ones(50, bool)), binary(confidence - 0.001, np.ones(50, bool))
+    found = paired_differences(first, second)
+    for name, least in (("nll", 0.1), ("brier", 0.05)):
+        low, high = found[name]["ci"]
+        assert low < -least < 0 < least < high, name
+
+
+def test_a_model_at_another_temperature_is_not_another_model():
+    """Its errors are the same whatever was not seen; the difference is then as certain as its rows say."""
+    generator = np.random.default_rng(5)
+    logits = generator.normal(size=(400, 6))
+    logits[np.arange(400), generator.integers(0, 6, 400)] += 6.0
+    labels = np.where(generator.random(400) < 0.97, logits.argmax(axis=1), logits.argmin(axis=1))
+    first = Predictions.from_logits(logits, labels)
+    noisy = Predictions.from_logits(logits / 1.2 + 0.1 * generator.normal(size=logits.shape), labels)
+    scaled, other = (paired_differences(first, second) for second in (first.with_temperature(1.2), noisy))
+    for name in ("nll", "brier"):
+        width, wider = (found[name]["ci"][1] - found[name]["ci"][0] for found in (scaled, other))
+        assert width < 0.8 * wider, name
+    losses = log_loss_rows(first) - log_loss_rows(first.with_temperature(1.2))
+    low, high = scaled["nll"]["ci"]
+    assert high - low == pytest.approx(2 * 1.96 * losses.std() / 20, rel=0.35)
+
+
+def coverage(intervals, truth):
+    return np.mean([low <= truth <= high for low, high in intervals])
+
+
+@pytest.mark.parametrize("rows", [100, 500])
+def test_intervals_hold_the_truth_where_errors_are_rare(rows):
+    """One error in a hundred, anywhere: the bootstrap of before held the truth in 66 % of 100 rows."""
+    generator = np.random.default_rng(rows)
+    sure = np.full(rows, 0.999)
+    found = [evaluate(binary(sure, generator.random(rows) < 0.99)) for _ in range(60)]
+    log_loss = -(0.99 * np.log(0.999) + 0.01 * np.log(0.001))
+    truths = {
+        "nll": log_loss,
+        "aurc": 0.01,
+        "ece": 0.009,
+        "oe": 0.999 * 0.009,
+        "brier": 2 * (0.99e-6 + 0.01 * 0.998001),
+    }
+    for name, truth in truths.items():
+        # Fewer would be a sign that the coverage is below 93 %.
+        assert coverage([one[f"{name}_ci"] for one in found], truth) >= 50 / 60, name
