@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calmix.calibration.binning import reliability_bins as reliability_bins
     from calmix.calibration.calibrator import get_calibrator as get_calibrator
     from calmix.calibration.calibrator import load_calibrator as load_calibrator
+    from calmix.calibration.column_mapping import ColumnMapping as ColumnMapping
     from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
     from calmix.calibration.differences import paired_differences as paired_differences
     from calmix.calibration.errors import adaptive_calibration_error as adaptive_calibration_error
@@ -96,6 +97,7 @@ _HOME = {
     "DataMap": "calmix.dynamics.datamap",
     # Predictions, and everything that can be said about them.
     "Predictions": "calmix.calibration.predictions",
+    "ColumnMapping": "calmix.calibration.column_mapping",
     "read_predictions": "calmix.calibration.prediction_files",
     "write_predictions": "calmix.calibration.prediction_files",
     "evaluate": "calmix.calibration.evaluation",

@@ -158,9 +158,14 @@ ONE_OBJECT = "write one object per row"
 FLAWS = [
     ("p.csv", "prob_0,prob_1\n0.5,0.5\n", ": no column 'label'", "the columns are: prob_0, prob_1"),
     ("p.csv", "label,score\n0,0.5\n", ": no scores", "the columns are: label, score"),
-    ("p.csv", "label,prob_0,prob_1,logit_0,logit_1\n0,.5,.5,1,2\n", "several kinds", "keep the one"),
-    ("p.csv", "label,prob_0\n0,0.5\n", ": only one class", "give one column per class"),
-    ("p.csv", "label,prob_0,prob_2\n0,0.5,0.5\n", "without gaps", "rename them"),
+    (
+        "p.csv",
+        "label,prob_0,prob_1,logit_0,logit_1\n0,.5,.5,1,2\n",
+        "several kinds",
+        "give --logit-columns logit_0,logit_1 or",
+    ),
+    ("p.csv", "label,prob_a\na,0.5\n", "and only one class to be seen: a", "give one column per class"),
+    ("p.csv", "label,prob_0,prob_2\n0,0.5,0.5\n", "with gaps", "give --prob-columns prob_0,prob_2"),
     ("p.csv", "label,prob_0,prob_0\n0,0.5,0.5\n", ": two columns are named 'prob_0'", "rename one"),
     ("p.csv", "label,label,prob_0,prob_1\n0,0,.5,.5\n", ": two columns are named 'label'", "rename one"),
     (

@@ -94,7 +94,9 @@ def test_select_and_rows_keep_ids_and_labels_together():
         ([[0.5, 0.5]], [np.nan], "class indices"),
         ([[0.5, 0.5]], [0, 1], "1 rows of scores but 2 labels"),
         ([[0.5, 0.5]], [[0]], "shape"),
-        ([0.5, 0.5], [0, 1], "shape"),
+        ([[[0.5, 0.5]]], [0], "shape"),
+        ([0.5, 1.5], [0, 1], r"must lie in \[0, 1\], not 1.5 \(row 1\)"),
+        ([[0.5, 0.5]], ["b"], "label 'b' is none of the classes 0, 1"),
         ([[1.0]], [0], "two classes"),
         (np.zeros((0, 2)), [], "empty"),
         ([["a", "b"]], [0], "numbers"),
@@ -105,7 +107,7 @@ def test_probabilities_that_make_no_sense_are_refused(scores, labels, problem):
         Predictions.from_probabilities(scores, labels)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_logits_must_be_finite_and_the_row_is_named(bad):
     with pytest.raises(ValueError, match=r"finite \(row 1\)"):
         Predictions.from_logits([[0.0, 1.0], [0.0, bad]], [0, 0])
@@ -121,3 +123,84 @@ def test_ids_and_class_names_must_fit():
         Predictions.from_logits([[0, 1]], [0], ids=["a", "b"])
     with pytest.raises(ValueError, match="class names"):
         Predictions.from_logits([[0, 1]], [0], class_names=["a"])
+
+
+def test_labels_are_names_where_classes_have_names():
+    probabilities = [[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]]
+    by_name = Predictions.from_probabilities(probabilities, ["dog", "cat", "cat"], class_names=["dog", "cat"])
+    assert by_name.labels.tolist() == [0, 1, 1]
+    # The classes of a scikit-learn estimator: matched by value, whatever they are.
+    for classes, labels in (
+        (np.array([1, 2]), [1, 2, 2]),
+        (np.array([-1, 1]), [-1, 1, 1]),
+        (np.array([False, True]), [False, True, True]),
+        ([True, False], [True, False, False]),
+        (np.array([1.0, 2.0]), [1, 2, 2]),
+        (np.array(["a", "b"], dtype=object), np.array(["a", "b", "b"], dtype=object)),
+    ):
+        found = Predictions.from_probabilities(probabilities, labels, class_names=classes)
+        assert found.labels.tolist() == [0, 1, 1]
+    truth = np.array([True, False, False])
+    assert Predictions.from_logits(probabilities, truth, class_names=["True", "False"]).labels.tolist() == [
+        0,
+        1,
+        1,
+    ]
+    with pytest.raises(ValueError, match=r"label 'cow' is none of the classes dog, cat \(row 1\)"):
+        Predictions.from_logits(probabilities, ["dog", "cow", "cat"], class_names=["dog", "cat"])
+    with pytest.raises(ValueError, match="two classes of one name: a, a"):
+        Predictions.from_logits(probabilities, [0, 0, 0], class_names=["a", "a"])
+
+
+def test_one_score_per_row_is_that_of_the_second_class():
+    found = Predictions.from_probabilities(np.array([0.2, 1.0, 1e-300]), [0, 1, 0])
+    assert found.probabilities()[:, 1].tolist() == [0.2, 1.0, 1e-300]
+    assert found.gold_log_probability()[2] == 0.0
+    odds = Predictions.from_logits([0.0, np.log(3.0)], [0, 1])
+    assert odds.probabilities()[:, 1] == pytest.approx([0.5, 0.75])
+
+
+def test_tensors_of_any_kind():
+    torch = pytest.importorskip("torch")
+    logits = torch.tensor([[0.5, 1.5], [2.0, -1.0]], requires_grad=True)
+    labels = torch.tensor([1, 0])
+    assert np.array_equal(Predictions.from_logits(logits, labels).values, logits.detach().numpy())
+    half = Predictions.from_logits(logits.detach().bfloat16(), labels)
+    assert half.values.tolist() == logits.tolist()
+    assert Predictions.from_probabilities(torch.sigmoid(logits[:, 0]), labels).classes == 2
+
+
+def test_nullable_columns_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [0.25, 0.5], "b": [0.75, 0.5]}).astype("Float64")
+    labels = pandas.Series([1, 0], dtype="Int64")
+    assert Predictions.from_probabilities(frame, labels).values.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    texts = pandas.Series(["b", "a"], dtype="string")
+    assert Predictions.from_probabilities(frame, texts, class_names=["a", "b"]).labels.tolist() == [1, 0]
+    with pytest.raises(ValueError, match=r"probabilities must be finite \(row 0\)"):
+        Predictions.from_probabilities(frame.mask(frame == 0.25), labels)
+    with pytest.raises(ValueError, match=r"labels must be class indices, not nan \(row 1\)"):
+        Predictions.from_probabilities(frame, labels.mask(labels == 0))
+
+
+def test_minus_infinity_rules_a_class_out_and_changes_nothing_else():
+    logits = np.array([[1.0, 2.0, -np.inf], [0.5, -np.inf, 0.0], [3.0, 1.0, -2.0]])
+    labels = [1, 0, 2]
+    found = Predictions.from_logits(logits, labels)
+    two = Predictions.from_logits([[1.0, 2.0], [0.5, 0.0]], [1, 0])
+    assert found.gold_log_probability()[:2] == pytest.approx(two.gold_log_probability(), abs=1e-15)
+    assert found.confidence()[:2] == pytest.approx(two.confidence(), abs=1e-15)
+    assert found.probabilities()[0, 2] == 0.0
+    assert np.isfinite(found.log_probabilities()).all()
+    assert np.isfinite(found.with_temperature(2.0).log_confidence()).all()
+    # A label that was ruled out counts like any probability of exactly 0.
+    assert Predictions.from_logits(logits[:1], [2]).gold_log_probability()[0] == np.log(
+        np.finfo(np.float64).eps
+    )
+    from calmix.calibration.evaluation import evaluate
+
+    assert all(
+        np.isfinite(value) for value in evaluate(found, intervals=False).values() if isinstance(value, float)
+    )
+    with pytest.raises(ValueError, match=r"logits must be finite \(row 1\)"):
+        Predictions.from_logits([[0.0, 1.0], [-np.inf, -np.inf]], [0, 0])

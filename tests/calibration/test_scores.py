@@ -127,9 +127,10 @@ def test_predictions_say_what_they_are_and_are_never_guessed():
     ("scores", "labels", "message"),
     [
         ([[np.nan, 0.5]], [0], "finite"),
-        ([[0.5, -np.inf]], [0], "finite"),
+        ([[0.5, np.inf]], [0], "finite"),
         (np.empty((0, 2)), [], "empty"),
-        ([0.5, 0.5], [0], "shape"),
+        ([[[0.5, 0.5]]], [0], "shape"),
+        ([0.5, 0.5], [0], "2 rows of scores but 1 labels"),
         ([[1.0]], [0], "two classes"),
         ([["a", "b"]], [0], "numbers"),
         ([[0.5, 0.5]], [2], r"label 2 is outside 0\.\.1 \(row 0\)"),

@@ -69,6 +69,15 @@ def spelling(name: str) -> str:
     return f"-{unsigned}" if name.startswith("-") and unsigned != "0" else unsigned
 
 
+def is_number_name(name: str) -> bool:
+    """Whether a class is called by a number or a truth value, so that labels of that kind name it.
+
+    >>> [is_number_name(name) for name in ("2", "-1.0", "True", "p1")]
+    [True, True, True, False]
+    """
+    return bool(NUMBER.fullmatch(name)) or name.lower() in ("true", "false")
+
+
 def numbered_names(classes: int) -> tuple[str, ...]:
     """The names of classes that have none: their indices.
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from calmix.calibration.binning import Edges
 from calmix.calibration.class_names import listed
+from calmix.calibration.column_mapping import ColumnMapping
 from calmix.calibration.differences import (
     DifferentRows,
     MatchedBy,
@@ -26,7 +27,7 @@ from calmix.calibration.differences import (
     measured_differences,
 )
 from calmix.calibration.evaluation import Measured
-from calmix.calibration.prediction_files import iterate_predictions
+from calmix.calibration.prediction_files import Note, iterate_predictions, warn
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.calibration.streaming import RowFingerprint, StreamedEvaluation, evaluate_batches
 from calmix.run import Run
@@ -67,6 +68,7 @@ def evaluate_files(
     kind: Notion = "top_label",
     intervals: bool = True,
     seed: int = 0,
+    columns: ColumnMapping | None = None,
 ) -> dict[str, Any]:
     """Evaluate predictions files (.parquet .csv .tsv .jsonl .json .npz) and run directories.
 
@@ -74,19 +76,27 @@ def evaluate_files(
     for each of its splits, told apart by `stage`: `calibrated`, what the saved model says, and
     `uncalibrated`, as trained. A difference is `{"first", "second", "matched_by", "metric", "difference",
     "ci"}` with first - second; where rows do not match, all but the names are None, and `reason` says why.
+    `notes`, if there are any, say what was done to rounded probabilities. `columns` says what the columns of
+    the files are where their names do not.
     """
     if not paths:
         raise UserError("nothing to evaluate", remedy="name predictions files or runs")
+    notes: list[str] = []
     sources = [
-        source for place, path in enumerate(paths) for source in open_sources(Path(path), origin=place)
+        source
+        for place, path in enumerate(paths)
+        for source in open_sources(Path(path), origin=place, columns=columns, note=notes.append)
     ]
-    return evaluate_sources(sources, bins=bins, edges=edges, kind=kind, intervals=intervals, seed=seed)
+    result = evaluate_sources(sources, bins=bins, edges=edges, kind=kind, intervals=intervals, seed=seed)
+    return result | ({"notes": list(dict.fromkeys(notes))} if notes else {})
 
 
-def open_sources(path: Path, *, origin: int = 0) -> list[Source]:
+def open_sources(
+    path: Path, *, origin: int = 0, columns: ColumnMapping | None = None, note: Note = warn
+) -> list[Source]:
     """A predictions file as it is, or every split of a run, calibrated and uncalibrated."""
     if not path.is_dir():
-        return [Source(str(path), lambda: iterate_predictions(path), origin)]
+        return [Source(str(path), lambda: iterate_predictions(path, columns, note=note), origin)]
     if (path / "config.json").is_file() and not (path / "config.yaml").is_file():
         raise UserError(
             "a checkpoint holds no predictions",

@@ -40,9 +40,47 @@ class BadRow(ValueError):
         self.place = place
 
 
+def as_array(values: Any) -> npt.NDArray[Any]:
+    """What numpy does not take by itself: tensors with a gradient or in bfloat16, and nullable columns of
+    pandas, whose gaps become NaN."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if "bfloat16" in str(values.dtype):
+            values = values.float()
+    array = np.asarray(values)
+    if array.dtype.name == "bfloat16":  # of ml_dtypes
+        return array.astype(np.float32)
+    if array.dtype == object and hasattr(values, "to_numpy"):
+        try:
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        except (TypeError, ValueError):  # texts
+            return array
+    return array
+
+
+def both_classes(scores: npt.NDArray[Any], name: str) -> Floats:
+    """Two columns from one score of the second of two classes: (1 - p, p), or (0, z) for log-odds z.
+
+    >>> both_classes(np.array([0.25]), "probabilities").tolist()
+    [[0.75, 0.25]]
+    >>> both_classes(np.array([-3.0]), "logits").tolist()
+    [[0.0, -3.0]]
+    """
+    positive = _as_float64(scores, name)
+    if name == "logits":
+        return np.stack([np.zeros(len(positive)), positive], axis=1)
+    outside = np.flatnonzero(~((positive >= 0) & (positive <= 1)))
+    if outside.size:
+        row = int(outside[0])
+        if not np.isfinite(positive[row]):
+            raise BadRow("probabilities must be finite", row, "not finite")
+        raise BadRow(f"a probability must lie in [0, 1], not {positive[row]:.6g}", row, "negative")
+    return np.stack([1 - positive, positive], axis=1)
+
+
 def check_scores(scores: npt.ArrayLike, *, name: str) -> npt.NDArray[np.floating[Any]]:
     """A finite, non-empty [n, C] array with C >= 2; float16 becomes float32 (lossless), integers float64."""
-    array = np.asarray(scores)
+    array = as_array(scores)
     if array.dtype == np.float16:
         array = array.astype(np.float32)
     if array.dtype not in (np.float32, np.float64):
@@ -56,14 +94,18 @@ def check_scores(scores: npt.ArrayLike, *, name: str) -> npt.NDArray[np.floating
     return array
 
 
-def check_logits(logits: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
+def check_logits(logits: npt.ArrayLike, *, ruled_out: bool = False) -> npt.NDArray[np.floating[Any]]:
+    """Finite logits [n, C]. With `ruled_out`, minus infinity is one too: a class of probability 0."""
     array = check_scores(logits, name="logits")
     # A finite sum proves finite terms in one pass; only an overflow or a bad value needs the closer look.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum(dtype=np.float64)
     if not np.isfinite(total) and not (finite := np.isfinite(array)).all():
-        row, place = (int(index) for index in np.argwhere(~finite)[0])
-        raise BadRow("logits must be finite", row, "not finite", place=place)
+        bad = ~finite & ~(np.isneginf(array) & ruled_out)
+        bad |= ~finite.any(axis=1, keepdims=True)  # no class is left
+        if bad.any():
+            row, place = (int(index) for index in np.argwhere(bad)[0])
+            raise BadRow("logits must be finite", row, "not finite", place=place)
     return array
 
 
@@ -95,7 +137,7 @@ def check_distributions(block: npt.NDArray[np.floating[Any]], start: int) -> Non
 
 def check_labels(labels: npt.ArrayLike, *, rows: int, classes: int) -> Integers:
     """Class indices 0..C-1, one per row; booleans and integral floats are taken as integers."""
-    array = np.asarray(labels)
+    array = as_array(labels)
     if array.ndim != 1:
         raise ValueError(f"labels must have shape [rows], not {array.shape}")
     if len(array) != rows:

@@ -7,6 +7,7 @@ classwise   every class's probability against whether the label is that class, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ def calibration_error(
     bins: int = 15,
     edges: Edges = "right",
     weights: npt.ArrayLike | None = None,
+    class_names: Sequence[Any] | None = None,
 ) -> float:
     """The ECE of one notion from an [n, C] array of logits or probabilities.
 
@@ -41,7 +43,7 @@ def calibration_error(
     [0.25, 0.5, 0.5]
     """
     check_bins(bins, edges)
-    predictions = as_predictions(scores, labels, from_logits=from_logits)
+    predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
     weight = check_weights(weights, rows=len(predictions))
     total = float(len(predictions) if weight is None else weight.sum())
     if kind == "classwise":

@@ -1,9 +1,9 @@
-"""Which columns of a table hold the scores, and how they become arrays."""
+"""The columns of a predictions file as arrays: scores, labels and row ids."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from calmix.calibration.class_names import ClassLookup, label_name, listed
-from calmix.calibration.input_checks import Integers
+from calmix.calibration.input_checks import BadRow, Integers, both_classes
 from calmix.calibration.predictions import ScoreKind
 from calmix.user_error import UserError
 
-LIST_COLUMNS: dict[str, ScoreKind] = {"logits": "logits", "probs": "probabilities"}
 MISSING_REMEDY = "write it, or leave the row out"
-CLASS_PREFIXES: dict[str, ScoreKind] = {"logit_": "logits", "prob_": "probabilities"}
 
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """The columns of a predictions file: one list column, or one column per class in class order."""
+    """The columns of a predictions file: one list column, one column per class in class order, or a single
+    one for two classes."""
 
     kind: ScoreKind
     names: tuple[str, ...]
@@ -31,6 +30,17 @@ class ScoreColumns:
     class_names: tuple[str, ...] | None
     has_indices: bool
     """Whether labels that are numbers are class indices: not where columns carry the classes' names."""
+    is_single: bool = False
+    """Whether the one column is the probability, or the log-odds, of the second of two classes."""
+    is_told: bool = True
+    """Whether a name says that these are logits, or probabilities."""
+    others: tuple[str, ...] = ()
+    """Columns of numbers that may be further classes."""
+    label: str | None = "label"
+    row_id: str | None = "row_id"
+
+    def with_columns(self, label: str | None, row_id: str | None) -> ScoreColumns:
+        return replace(self, label=label, row_id=row_id)
 
     @property
     def title(self) -> str:
@@ -38,33 +48,55 @@ class ScoreColumns:
 
     def name_of(self, place: int | None) -> str:
         """The column that holds the score of one class."""
-        return self.title if self.one_list or place is None else self.names[place]
+        return self.title if self.one_list or self.is_single or place is None else self.names[place]
 
     def scores(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.floating[Any]]:
         """[rows, classes]; nulls, words and lists of unequal length are errors that name their row."""
         if self.one_list:
             return _from_lists(file, self.names[0], table.column(self.names[0]), first_row)
         columns = [_numbers(file, name, table.column(name), first_row) for name in self.names]
+        if self.is_single:
+            return self._both_classes(file, columns[0], first_row)
         dtype = np.result_type(*columns)
         scores = np.empty((len(table), len(columns)), dtype=dtype)
         for k, column in enumerate(columns):
             scores[:, k] = column
         return scores
 
+    def _both_classes(self, file: Path, column: npt.NDArray[Any], first_row: int) -> npt.NDArray[np.float64]:
+        try:
+            return both_classes(column, self.kind)
+        except BadRow as bad:
+            raise UserError(
+                bad.problem,
+                file=file,
+                row=first_row + bad.row + 1,
+                column=self.names[0],
+                remedy=f"log-odds go under the name 'logit', or --logit-columns {self.names[0]}",
+            ) from None
+
     def labels(
         self, file: Path, table: pa.Table, class_names: tuple[str, ...], *, first_row: int
     ) -> npt.NDArray[Any]:
         """Class indices. Names and booleans are looked up by name; so are numbers where columns are named."""
-        column = table.column("label").combine_chunks()
+        label = str(self.label)
+        column = table.column(label).combine_chunks()
         if pa.types.is_dictionary(column.type):  # a categorical column of pandas
             column = column.dictionary_decode()
-        _refuse_nulls(file, "label", column, first_row)
+        _refuse_nulls(file, label, column, first_row)
         if is_text(column.type):
             encoded = column.dictionary_encode()
             distinct, places = encoded.dictionary.to_pylist(), as_numpy(encoded.indices)
         elif pa.types.is_boolean(column.type):
             distinct, places = [False, True], as_numpy(column).astype(np.int64)
-        elif self.has_indices or not is_number(column.type):
+        elif not is_number(column.type):
+            raise UserError(
+                f"labels must be names or class indices, not values of the type {column.type}",
+                file=file,
+                column=label,
+                remedy="write one class index, or name, per row",
+            )
+        elif self.has_indices:
             return as_numpy(column)
         else:
             values, places = np.unique(as_numpy(column), return_inverse=True)
@@ -80,93 +112,25 @@ class ScoreColumns:
                 f"unknown label {column[row].as_py()!r}",
                 file=file,
                 row=first_row + row + 1,
-                column="label",
-                remedy=f"the classes of this file are: {listed(class_names)}; name one of them",
+                column=label,
+                remedy=self._label_remedy(class_names, column),
             )
         return indices
 
+    def _label_remedy(self, class_names: tuple[str, ...], column: pa.Array) -> str:
+        remedy = f"the classes of this file are: {listed(class_names)}; name one of them"
+        if is_number(column.type) and not self.one_list and not self.is_single:
+            option = "--logit-columns" if self.kind == "logits" else "--prob-columns"
+            remedy += f", or give {option} {','.join(self.names)} if labels count them from 0 in this order"
+        return remedy
+
     def row_ids(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.str_] | None:
-        if "row_id" not in table.column_names:
+        if self.row_id is None:
             return None
-        column = table.column("row_id").combine_chunks()
-        _refuse_nulls(file, "row_id", column, first_row)
+        column = table.column(self.row_id).combine_chunks()
+        _refuse_nulls(file, self.row_id, column, first_row)
         text = column if pa.types.is_string(column.type) else column.cast(pa.string())
         return np.asarray(text.to_pylist(), dtype=np.str_)
-
-
-def find_score_columns(
-    file: Path,
-    schema: pa.Schema,
-    *,
-    class_names: tuple[str, ...] | None = None,
-    known_names: tuple[str, ...] = (),
-    labelled: bool = True,
-) -> ScoreColumns:
-    """The score columns by name, or a `UserError` that lists the columns there are.
-
-    `class_names` are those that the file stores beside its columns. Where columns are numbered by
-    `known_names`, their numbers are names. Without `labelled`, no labels are needed.
-    """
-    present = list(schema.names)
-    listed = ", ".join(present) or "none"
-    if labelled and "label" not in present:
-        raise UserError(
-            "no column 'label'",
-            file=file,
-            remedy=f"give the column of true classes this name; the columns are: {listed}",
-        )
-    lists = [name for name in LIST_COLUMNS if name in present]
-    by_prefix = {
-        prefix: [name for name in present if name.startswith(prefix) and len(name) > len(prefix)]
-        for prefix in CLASS_PREFIXES
-    }
-    found = lists + [prefix + "*" for prefix, names in by_prefix.items() if names]
-    if not found:
-        raise UserError(
-            "no scores: expected logits, logit_0.., probs or prob_0..",
-            file=file,
-            remedy=f"rename the columns of scores; the columns are: {listed}",
-        )
-    if len(found) > 1:
-        raise UserError(
-            f"several kinds of scores: {', '.join(found)}",
-            file=file,
-            remedy="keep the one that is to be measured",
-        )
-    for name in ("label", "row_id", *lists):
-        if present.count(name) > 1:
-            raise UserError("two columns of this name", file=file, column=name, remedy="rename one of them")
-    if lists:
-        return ScoreColumns(LIST_COLUMNS[lists[0]], (lists[0],), True, class_names, True)
-    prefix, names = next((prefix, names) for prefix, names in by_prefix.items() if names)
-    ordered, own_names = _class_order(file, prefix, names, known_names)
-    return ScoreColumns(CLASS_PREFIXES[prefix], ordered, False, own_names or class_names, own_names is None)
-
-
-def _class_order(
-    file: Path, prefix: str, names: list[str], known_names: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Numbered columns in the order of their numbers; named ones as they stand, with the classes' names."""
-    suffixes = [name.removeprefix(prefix) for name in names]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError("two columns of this name", file=file, column=name, remedy="rename one of them")
-    if len(names) < 2:
-        raise UserError(
-            f"only one class: {names[0]}",
-            file=file,
-            remedy=f"give one column per class, {prefix}0 and {prefix}1",
-        )
-    if sorted(suffixes) == sorted(known_names) or not all(suffix.isdecimal() for suffix in suffixes):
-        return tuple(names), tuple(suffixes)
-    ordered = sorted(names, key=lambda name: int(name.removeprefix(prefix)))
-    if [int(name.removeprefix(prefix)) for name in ordered] != list(range(len(names))):
-        raise UserError(
-            f"class columns must be numbered 0..{len(names) - 1} without gaps: {', '.join(ordered)}",
-            file=file,
-            remedy="rename them, or add what is missing",
-        )
-    return tuple(ordered), None
 
 
 def _from_lists(

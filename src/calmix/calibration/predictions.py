@@ -15,10 +15,20 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.class_names import class_order, numbered_names
+from calmix.calibration.class_names import (
+    ClassLookup,
+    class_order,
+    find_labels,
+    label_name,
+    listed,
+    numbered_names,
+)
 from calmix.calibration.input_checks import (
+    BadRow,
     Floats,
     Integers,
+    as_array,
+    both_classes,
     check_labels,
     check_logits,
     check_probabilities,
@@ -56,9 +66,19 @@ class Predictions:
         labels: npt.ArrayLike,
         *,
         ids: Sequence[str] | npt.NDArray[np.str_] | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[Any] | None = None,
     ) -> Predictions:
-        return cls._checked(check_logits(logits), "logits", labels, ids, class_names)
+        """Logits [n, C], or [n]: the log-odds of the second of two classes. Minus infinity rules a class out.
+
+        Labels are class indices or, as texts, names among `class_names`. Where these are no texts, such as
+        the `classes_` of a scikit-learn estimator, labels are matched to them by value.
+
+        >>> Predictions.from_logits([2.0, -1.0], ["yes", "no"], class_names=["no", "yes"]).labels.tolist()
+        [1, 0]
+        """
+        array = as_array(logits)
+        array = both_classes(array, "logits") if array.ndim == 1 else array
+        return cls._checked(check_logits(array, ruled_out=True), "logits", labels, ids, class_names)
 
     @classmethod
     def from_probabilities(
@@ -67,9 +87,16 @@ class Predictions:
         labels: npt.ArrayLike,
         *,
         ids: Sequence[str] | npt.NDArray[np.str_] | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[Any] | None = None,
     ) -> Predictions:
-        return cls._checked(check_probabilities(probabilities), "probabilities", labels, ids, class_names)
+        """Probabilities [n, C], or [n]: those of the second of two classes. Labels as for `from_logits`.
+
+        >>> Predictions.from_probabilities([0.25, 0.75], [0, 1]).values.tolist()
+        [[0.75, 0.25], [0.25, 0.75]]
+        """
+        array = as_array(probabilities)
+        array = both_classes(array, "probabilities") if array.ndim == 1 else array
+        return cls._checked(check_probabilities(array), "probabilities", labels, ids, class_names)
 
     @classmethod
     def _checked(
@@ -78,16 +105,20 @@ class Predictions:
         kind: ScoreKind,
         labels: npt.ArrayLike,
         ids: Sequence[str] | npt.NDArray[np.str_] | None,
-        class_names: Sequence[str] | None,
+        class_names: Sequence[Any] | None,
     ) -> Predictions:
         rows, classes = values.shape
-        checked_labels = check_labels(labels, rows=rows, classes=classes)
+        if class_names is not None and len(class_names) != classes:
+            raise ValueError(f"{classes} classes but {len(class_names)} class names")
+        names = numbered_names(classes) if class_names is None else tuple(map(label_name, class_names))
+        if len(set(names)) != classes:
+            raise ValueError(f"two classes of one name: {listed(names)}")
+        by_value = class_names is not None and not all(isinstance(name, str) for name in class_names)
+        indices = labels_by_name(labels, names, by_value=by_value)
+        checked_labels = check_labels(indices, rows=rows, classes=classes)
         checked_ids = None if ids is None else np.asarray(ids, dtype=np.str_)
         if checked_ids is not None and checked_ids.shape != (rows,):
             raise ValueError(f"{rows} rows of scores but {checked_ids.size} row ids")
-        names = numbered_names(classes) if class_names is None else tuple(class_names)
-        if len(names) != classes:
-            raise ValueError(f"{classes} classes but {len(names)} class names")
         return cls(values, kind, checked_labels, checked_ids, names)
 
     def __len__(self) -> int:
@@ -98,13 +129,14 @@ class Predictions:
         return int(self.values.shape[1])
 
     def log_probabilities(self) -> Floats:
-        """[n, C] in float64. A probability of exactly 0 counts as 2.2e-16 (the smallest step of float64, as
-        in scikit-learn's `log_loss`) in any precision, so that one such row does not make the mean
-        infinite."""
+        """[n, C] in float64. A probability of exactly 0, or a logit of minus infinity, counts as 2.2e-16 (the
+        smallest step of float64, as in scikit-learn's `log_loss`) in any precision, so that one such row does
+        not make the mean infinite."""
         if self.kind == "probabilities":
             return _float64(np.log(np.maximum(self.values.astype(np.float64), SMALLEST_PROBABILITY)))
         shifted = self._shifted_logits()
-        return _float64(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+        shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return _ruled_out_floor(shifted)
 
     def probabilities(self) -> Floats:
         """[n, C] in float64."""
@@ -148,7 +180,7 @@ class Predictions:
             return _float64(np.log(np.maximum(gold_probability, SMALLEST_PROBABILITY)))
         shifted = self._shifted_logits()
         gold = shifted[rows, self.labels]
-        return _float64(gold - np.log(np.exp(shifted, out=shifted).sum(axis=1)))
+        return _ruled_out_floor(gold - np.log(np.exp(shifted, out=shifted).sum(axis=1)))
 
     def with_temperature(self, temperature: float) -> Predictions:
         """softmax(z / T). Probabilities are taken as logits log p, which is the same softmax at T = 1."""
@@ -190,6 +222,39 @@ class Predictions:
         logits = self.values.astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return logits
+
+
+def labels_by_name(
+    labels: npt.ArrayLike, names: tuple[str, ...], *, by_value: bool
+) -> npt.NDArray[Any] | npt.ArrayLike:
+    """Class indices of labels that are names; labels that are indices stay as they are.
+
+    >>> labels_by_name(["b", "a"], ("a", "b"), by_value=False).tolist()
+    [1, 0]
+    >>> labels_by_name(np.array([True, False]), ("True", "False"), by_value=False).tolist()
+    [0, 1]
+    """
+    array = as_array(labels)
+    if array.dtype.kind not in "OUST" and not by_value:
+        is_truth = array.dtype == np.bool_ and None not in map(ClassLookup(names).find, ("True", "False"))
+        if not is_truth:
+            return array
+    if array.ndim != 1:
+        raise ValueError(f"labels must have shape [rows], not {array.shape}")
+    indices, unknown = find_labels(array, names)
+    if unknown is not None:
+        raise BadRow(
+            f"label {label_name(array[unknown])!r} is none of the classes {listed(names)}", unknown, "label"
+        )
+    return indices
+
+
+def _ruled_out_floor(log_probabilities: npt.NDArray[Any]) -> Floats:
+    """Minus infinity as the logarithm of the smallest probability."""
+    ruled_out = np.isneginf(log_probabilities)
+    if ruled_out.any():
+        log_probabilities[ruled_out] = np.log(SMALLEST_PROBABILITY)
+    return _float64(log_probabilities)
 
 
 def _float64(values: npt.NDArray[Any]) -> Floats:

@@ -8,7 +8,9 @@ scikit-learn's binary `brier_score_loss` is half of this Brier score.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +21,16 @@ from calmix.calibration.input_checks import Floats, Integers, check_weights
 from calmix.calibration.predictions import Predictions
 
 
-def as_predictions(scores: npt.ArrayLike, labels: npt.ArrayLike, *, from_logits: bool) -> Predictions:
+def as_predictions(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    from_logits: bool,
+    class_names: Sequence[Any] | None = None,
+) -> Predictions:
     """Say what an array of scores is; nothing looks at the values to find out."""
-    return (
-        Predictions.from_logits(scores, labels)
-        if from_logits
-        else Predictions.from_probabilities(scores, labels)
-    )
+    make = Predictions.from_logits if from_logits else Predictions.from_probabilities
+    return make(scores, labels, class_names=class_names)
 
 
 def log_loss_rows(predictions: Predictions) -> Floats:
@@ -51,26 +56,39 @@ def weighted_mean(rows: Floats, weights: Floats | None) -> float:
 
 
 def negative_log_likelihood(
-    scores: npt.ArrayLike, labels: npt.ArrayLike, *, from_logits: bool, weights: npt.ArrayLike | None = None
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    from_logits: bool,
+    weights: npt.ArrayLike | None = None,
+    class_names: Sequence[Any] | None = None,
 ) -> float:
-    """Mean -log p_y, in nats.
+    """Mean -log p_y, in nats. Labels may be names among `class_names`, scores [n] those of the second class.
 
     >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 1], from_logits=False), 6)
     0.490415
+    >>> scores, labels, names = [0.5, 0.75], ["no", "yes"], ["no", "yes"]
+    >>> round(negative_log_likelihood(scores, labels, from_logits=False, class_names=names), 6)
+    0.490415
     """
-    predictions = as_predictions(scores, labels, from_logits=from_logits)
+    predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
     return weighted_mean(log_loss_rows(predictions), check_weights(weights, rows=len(predictions)))
 
 
 def brier_score(
-    scores: npt.ArrayLike, labels: npt.ArrayLike, *, from_logits: bool, weights: npt.ArrayLike | None = None
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    from_logits: bool,
+    weights: npt.ArrayLike | None = None,
+    class_names: Sequence[Any] | None = None,
 ) -> float:
     """Mean squared distance of the probabilities from the one-hot label, summed over classes.
 
     >>> brier_score([[0.5, 0.5], [1.0, 0.0]], [0, 0], from_logits=False)
     0.25
     """
-    predictions = as_predictions(scores, labels, from_logits=from_logits)
+    predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
     return weighted_mean(brier_rows(predictions), check_weights(weights, rows=len(predictions)))
 
 
@@ -91,6 +109,7 @@ def brier_split(
     bins: int = 15,
     edges: Edges = "right",
     weights: npt.ArrayLike | None = None,
+    class_names: Sequence[Any] | None = None,
 ) -> BrierSplit:
     """How much of the Brier score recalibrating each class by bins would win, and what would stay.
 
@@ -100,7 +119,7 @@ def brier_split(
     >>> split.brier, split.calibration, split.refinement
     (0.625, 0.125, 0.5)
     """
-    predictions = as_predictions(scores, labels, from_logits=from_logits)
+    predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
     checked = check_weights(weights, rows=len(predictions))
     sums = class_sums(
         predictions.probabilities(), predictions.labels, bins=bins, edges=edges, weights=checked

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json
+from calmix.cli.options import (
+    AsJson,
+    ClassNames,
+    Config,
+    LogitColumns,
+    PositiveClass,
+    ProbColumns,
+    TrustRemoteCode,
+    print_json,
+)
 from calmix.user_error import UserError
 
 
@@ -25,6 +34,13 @@ def calibrate(
     pair_column: Annotated[str | None, typer.Option(help="Default: text_pair.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Default: choices.")] = None,
     label_column: Annotated[str | None, typer.Option(help="Default: label.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Row ids of predictions files. Default: row_id.")
+    ] = None,
+    prob_columns: ProbColumns = None,
+    logit_columns: LogitColumns = None,
+    class_names: ClassNames = None,
+    positive_class: PositiveClass = None,
     image_column: Annotated[str | None, typer.Option(help="Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
     trust_remote_code: TrustRemoteCode = False,
@@ -34,12 +50,17 @@ def calibrate(
     """Fit a calibrator and, where it folds, write a checkpoint whose plain softmax is calibrated.
 
     Example: calmix calibrate checkpoint --fit-on validation.csv --method temperature --output calibrated
+
+    Predictions files may have their classes in any order: they are matched by name.
+
+    Example: calmix calibrate test.csv --fit-on val.csv --prob-columns p_cat,p_dog --output calibrated
     """
     if output is None:
         raise UserError("no output directory", remedy="give --output DIRECTORY")
     if fit_on is None:
         raise UserError("nothing to fit on", remedy="give --fit-on with a split or a file")
 
+    from calmix.calibration.column_mapping import ColumnMapping
     from calmix.training.post_hoc import calibrate as calibrate_source
 
     result = calibrate_source(
@@ -53,6 +74,14 @@ def calibrate(
         label_column=label_column,
         image_column=image_column,
         max_length=max_length,
+        mapping=ColumnMapping.from_options(
+            label_column=label_column,
+            id_column=id_column,
+            prob_columns=prob_columns,
+            logit_columns=logit_columns,
+            class_names=class_names,
+            positive_class=positive_class,
+        ),
         trust_remote_code=trust_remote_code,
     )
     if as_json:
@@ -62,6 +91,8 @@ def calibrate(
     print(f"NLL on these rows: {result['nll_before']:.4f} before, {result['nll_after']:.4f} after")
     if result["temperature"] is not None:
         print(f"temperature: {result['temperature']:.4f}")
+    for note in result["notes"]:
+        print(f"note: {note}")
     for warning in result["warnings"]:
         print(f"warning: {warning}")
     print(f"model: {result['model']}" if result["folded"] else f"calibrator: {output}")

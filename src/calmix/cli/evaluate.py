@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
+from calmix.cli.options import (
+    AsJson,
+    ClassNames,
+    Config,
+    LogitColumns,
+    PositiveClass,
+    ProbColumns,
+    TrustRemoteCode,
+    print_json,
+    print_line,
+)
 from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ def evaluate(
         typer.Argument(
             metavar="FILE",
             help="Predictions (.parquet .csv .tsv .jsonl .json .npz with 'label' and 'logits', 'logit_0'.., "
-            "'probs' or 'prob_0'..) or runs.",
+            "'probs' or 'prob_0'.., or 'prob_NAME' with labels by name) or runs.",
         ),
     ] = None,
     bins: Annotated[int, typer.Option(help="Bins of equal width.")] = 15,
@@ -47,10 +57,17 @@ def evaluate(
     text_column: Annotated[str | None, typer.Option(help="Column of --data. Default: text.")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of --data. Default: text_pair.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Column of --data. Default: choices.")] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of --data. Default: label.")] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Column of --data. Default: rows are numbered.")
+    label_column: Annotated[
+        str | None, typer.Option(help="True classes, of --data and of predictions files. Default: label.")
     ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(help="Row ids. Default: row_id of predictions files; rows of --data are numbered."),
+    ] = None,
+    prob_columns: ProbColumns = None,
+    logit_columns: LogitColumns = None,
+    class_names: ClassNames = None,
+    positive_class: PositiveClass = None,
     image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
     ensemble: Annotated[
@@ -70,6 +87,8 @@ def evaluate(
 
     Example: calmix evaluate before.parquet after.parquet
 
+    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog,p_fox
+
     Example: calmix evaluate --ensemble run-0 run-1 run-2
 
     Example: calmix evaluate run --mc-dropout 10
@@ -77,12 +96,22 @@ def evaluate(
     check_least("--seed", seed, 0)
     check_least("--batch-size", batch_size, 1)
 
+    from calmix.calibration.column_mapping import ColumnMapping
     from calmix.calibration.file_evaluation import evaluate_sources, open_sources
 
     sources: list[Source] = []
     notes: list[str] = []
+    mapping = ColumnMapping.from_options(
+        # With --data these two may mean its columns alone.
+        label_column=None if data is not None else label_column,
+        id_column=None if data is not None else id_column,
+        prob_columns=prob_columns,
+        logit_columns=logit_columns,
+        class_names=class_names,
+        positive_class=positive_class,
+    )
     for place, path in enumerate(files or []):
-        sources += open_sources(path, origin=place)
+        sources += open_sources(path, origin=place, columns=mapping, note=notes.append)
     settings = {
         "max_length": max_length,
         "batch_size": batch_size,
@@ -92,8 +121,9 @@ def evaluate(
     if ensemble:
         from calmix.calibration.ensemble import ensemble_sources
 
-        ensembles, notes = ensemble_sources(sources, origin=len(files or []))
+        ensembles, left_out = ensemble_sources(sources, origin=len(files or []))
         sources += ensembles
+        notes += left_out
     if mc_dropout is not None:
         from calmix.training.network_sources import dropout_sources
 
@@ -131,7 +161,7 @@ def evaluate(
         seed=seed,
     )
     if notes:
-        result["notes"] = notes
+        result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
     if as_json:
         print_json(result)
     else:

@@ -113,6 +113,37 @@ TrustRemoteCode = Annotated[
         help="Run the Python files of a checkpoint that brings its own. Give it for code that you have read.",
     ),
 ]
+PREDICTIONS = "Predictions files"
+ProbColumns = Annotated[
+    str | None,
+    typer.Option(
+        help="Probabilities: NAME,NAME,.. one column per class in class order; one column of lists; or one "
+        "column for two classes. Default: probs, prob_X, proba_X, probabilities, prob, or columns named like "
+        "the labels.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
+LogitColumns = Annotated[
+    str | None,
+    typer.Option(
+        help="Logits, likewise. Default: logits, logit_X, logit; predictions beside label_ids.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(
+        help="NAME,NAME,.. the classes in the order of columns or lists, where the file does not name them.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
+PositiveClass = Annotated[
+    str | None,
+    typer.Option(
+        help="The class that a single column of scores speaks of, of two classes.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object on standard output.")
 ]

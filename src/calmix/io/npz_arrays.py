@@ -65,13 +65,13 @@ def npz_table(path: str | Path) -> pa.Table:
     table = pa.table(fields)
     if names is None:
         return table
-    if names.ndim != 1 or names.dtype.kind not in "US":
+    if names.ndim != 1 or names.dtype.kind not in "USiufb":
         raise UserError("'class_names' is no list of names", file=source, remedy=NPZ_REMEDY)
     return with_class_names(table, array_texts(names, source, "class_names"))
 
 
 def array_texts(array: Array, source: str, name: str, remedy: str = NPZ_REMEDY) -> list[str]:
-    """The texts of an array of strings or bytes."""
+    """The texts of an array of strings or bytes; numbers as they are written."""
     with refusing("not texts in UTF-8", source, remedy, column=name, cite=False):
         texts = [
             value.decode() if isinstance(value, bytes) else str(value) for value in array.ravel().tolist()

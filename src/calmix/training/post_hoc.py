@@ -17,7 +17,8 @@ import numpy as np
 
 from calmix.calibration.calibrator import Calibrator, get_calibrator
 from calmix.calibration.class_names import DifferentClasses, listed
-from calmix.calibration.prediction_files import read_predictions, write_predictions
+from calmix.calibration.column_mapping import ColumnMapping
+from calmix.calibration.prediction_files import Note, read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.run_predictions import predictions_of_run
 from calmix.data.embedded_images import is_embedded
@@ -45,13 +46,32 @@ class Source:
 
 
 def calibrate(
-    source: Path, fit_on: str, method: str, output: Path, *, trust_remote_code: bool = False, **data: Any
+    source: Path,
+    fit_on: str,
+    method: str,
+    output: Path,
+    *,
+    mapping: ColumnMapping | None = None,
+    trust_remote_code: bool = False,
+    **data: Any,
 ) -> dict[str, Any]:
-    """Fit a calibrator on `fit_on` and apply it to `source`; what it found, ready for JSON."""
+    """Fit a calibrator on `fit_on` and apply it to `source`; what it found, ready for JSON.
+
+    `mapping` says what the columns of predictions files are where their names do not.
+    """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UserError("the output exists already", file=output, remedy="name another --output")
     calibrator = get_calibrator(method)
-    opened = open_source(source, fit_on, method=method, trust_remote_code=trust_remote_code, **data)
+    notes: list[str] = []
+    opened = open_source(
+        source,
+        fit_on,
+        mapping or ColumnMapping(),
+        notes.append,
+        method=method,
+        trust_remote_code=trust_remote_code,
+        **data,
+    )
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -78,6 +98,7 @@ def calibrate(
             "folded": folded,
             "model": str(output / "model") if folded else None,
             "predictions": [str(output / "predictions" / f"{name}.parquet") for name in opened.others],
+            "notes": list(dict.fromkeys(notes)),
             "warnings": [str(warning.message) for warning in said],
         }
         write_json(fresh / "calibration.json", result)
@@ -89,8 +110,14 @@ def calibrate(
     return result
 
 
-def open_source(source: Path, fit_on: str, **data: Any) -> Source:
+def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, **data: Any) -> Source:
     """A run, a directory with a checkpoint, or a predictions file."""
+    if source.is_dir() and (mapping.prob_columns or mapping.logit_columns or mapping.class_names):
+        raise UserError(
+            "--prob-columns, --logit-columns and --class-names are about predictions files",
+            file=source,
+            remedy="leave them out",
+        )
     if source.is_dir() and (source / "config.yaml").is_file():
         known = {name: data[name] for name in ("method", "trust_remote_code")}
         return _open_run(Run.open(source), fit_on, **known)
@@ -99,7 +126,7 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
         return Source(fitting, source, {}, rows, data.get("max_length"))
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
-    fitting, given = _logits(read_predictions(Path(fit_on))), _logits(read_predictions(source))
+    fitting, given = (_logits(read_predictions(file, mapping, note=note)) for file in (Path(fit_on), source))
     if fitting.classes != given.classes:
         raise UserError(
             f"{fitting.classes} classes, but {source} has {given.classes}",
@@ -113,7 +140,8 @@ def open_source(source: Path, fit_on: str, **data: Any) -> Source:
             f"the classes are {listed(fitting.class_names)}, but those of {source} are "
             f"{listed(given.class_names)}",
             file=fit_on,
-            remedy="fit on predictions of the same model, with the classes named alike",
+            remedy="fit on predictions of the same model, with the classes named alike; --class-names names "
+            "those of columns or lists without names",
         ) from None
     return Source(fitting, None, {source.stem: given})
 
@@ -145,11 +173,11 @@ def _rows_of_split(run: Run, split: str) -> Rows | None:
 
 
 def _logits(predictions: Predictions) -> Predictions:
-    """Calibrators work on logits; the logarithms of probabilities are logits."""
-    if predictions.kind == "logits":
+    """Calibrators work on finite logits; the logarithms of probabilities are logits."""
+    if predictions.kind == "logits" and np.isfinite(predictions.values).all():
         return predictions
     return Predictions.from_logits(
-        np.log(np.clip(predictions.probabilities(), np.finfo(np.float64).tiny, None)),
+        predictions.log_probabilities(),
         predictions.labels,
         ids=predictions.ids,
         class_names=predictions.class_names,
