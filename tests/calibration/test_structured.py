@@ -112,6 +112,25 @@ def test_on_new_rows_it_beats_free_matrix_scaling_after_few_and_temperature_scal
     assert held_out_nll(many, fresh, fresh_labels) < held_out_nll(temperature, fresh, fresh_labels) - 0.01
 
 
+def test_below_two_hundred_rows_it_is_temperature_scaling_and_says_so():
+    logits, labels = sample(199, 10)
+    with pytest.warns(UserWarning, match="199 rows are too few .* below 200"):
+        fitted = StructuredScaling().fit(logits, labels)
+    expected = TemperatureScaling().fit(logits, labels).predict_proba(logits)
+    assert fitted.is_temperature_ and fitted.folds
+    np.testing.assert_allclose(fitted.predict_proba(logits), expected, atol=1e-12)
+    matrix, bias = fitted.affine()
+    np.testing.assert_allclose(softmax(logits @ matrix.T + bias, axis=1), expected, atol=1e-12)
+    assert not StructuredScaling(minimum_rows=199).fit(logits, labels).is_temperature_
+
+
+def test_rows_without_an_error_are_told():
+    logits, _ = sample(300, 3)
+    with pytest.warns(UserWarning, match="none of the 300 rows is misclassified"):
+        fitted = StructuredScaling().fit(logits, logits.argmax(axis=1))
+    assert fitted.predict_proba(logits).max() < 1
+
+
 def test_a_large_penalty_gives_temperature_scaling():
     logits, labels = sample(500, 3)
     expected = TemperatureScaling().fit(logits, labels).predict_proba(logits)
@@ -152,7 +171,7 @@ def test_log_probabilities_do_not_fold():
     with pytest.raises(ValueError, match="not affine in the logits"):
         fitted.affine()
     with pytest.raises(ValueError, match="no scale and bias per class"):
-        StructuredScaling().fit(logits, labels).folding()
+        StructuredScaling(coordinates="centred").fit(logits, labels).folding()
 
 
 @pytest.mark.parametrize(
@@ -161,6 +180,7 @@ def test_log_probabilities_do_not_fold():
         ({"structure": "diagonal"}, "structure must be 'matrix' or 'vector'"),
         ({"coordinates": "raw"}, "coordinates must be"),
         ({"diagonal_penalty": -1.0}, "diagonal_penalty must be finite and not negative"),
+        ({"minimum_rows": -1}, "minimum_rows must not be negative"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(parameters, problem):

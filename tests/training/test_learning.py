@@ -101,10 +101,10 @@ def test_the_bound_of_the_temperature_is_the_end_of_a_likelihood_interval():
     assert judge_learning(facts, [], USUAL).learned == (upper >= 0.5)
 
 
-def test_every_row_right_is_no_sign_though_the_temperature_is_at_its_lower_bound():
+def test_every_row_right_is_no_sign_though_the_temperature_is_low():
     logits = np.eye(4)[np.arange(40) % 4] * 3.0
     facts = facts_of(logits, np.arange(40) % 4)
-    assert facts.at_bound == "lower"
+    assert facts.temperature < 0.5
     assert judge_learning(facts, [], USUAL).learned
 
 

@@ -8,6 +8,15 @@ such curve per class against the rest, on the log-odds of that class,
 and the curves' values divided by their sum. The renormalised probabilities are no longer each class's own
 isotonic fit (Zadrozny & Elkan 2002). It needs some thousand rows, may change the predicted class, and does
 not fold into a head.
+
+A curve's flat ends are 0 or 1 on the fitting rows, and a single wrong row later has an infinite loss. So a
+share u of the temperature-scaled probabilities is mixed in:
+
+    p = (1 - u) p_isotonic + u softmax(z / T),    u = min(max(C / n, n^(-1/3)), 1/2)
+
+n^(-1/3) is the order of an isotonic fit's own error, and with less than two rows for each class the curves
+say hardly anything. A floor below every curve would cap the confidence at 1 / (1 + C floor)
+(benchmarks/isotonic_floor.py compares these).
 """
 
 from __future__ import annotations
@@ -16,29 +25,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_softmax, softmax
 
 from calmix.calibration.calibrator import Calibrator
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.scores import negative_log_likelihood
+from calmix.calibration.temperature import TemperatureLoss, best_temperature, warn_without_errors
 
 
 class IsotonicCalibration(Calibrator):
     """One isotonic curve per class (two classes share one).
 
-    A curve's flat ends are 0 or 1 on the fitting rows, and a single wrong row later has an infinite loss.
-    `floor` keeps the curves in [floor, 1 - floor]; None takes 1 / (n + 2), what n rows without a miss
-    support (Laplace). `floor=0` is scikit-learn's result.
+    `temperature_share` is u of the module's formula; None takes the rule given there, 0 is scikit-learn's
+    result.
 
     Attributes after `fit`:
         scores_, probabilities_: the curves' corner points, all curves one after the other.
         curve_starts_: where each curve begins in them, and the end.
-        floor_: the floor in use.
+        share_, temperature_: u and T.
         nll_before_, nll_after_: mean negative log-likelihood of the fitting rows.
 
     Of the two rows with the lower score one is of class 1, of the other two both:
 
     >>> logits = [[0.0, -1.0], [0.0, -1.0], [0.0, 1.0], [0.0, 1.0]]
-    >>> calibrator = IsotonicCalibration(floor=0).fit(logits, [0, 1, 1, 1])
+    >>> calibrator = IsotonicCalibration(temperature_share=0).fit(logits, [0, 1, 1, 1])
     >>> calibrator.predict_proba([[0.0, -1.0], [0.0, 0.0], [0.0, 9.0]]).tolist()
     [[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]]
     """
@@ -48,10 +58,11 @@ class IsotonicCalibration(Calibrator):
     scores_: Floats
     probabilities_: Floats
     curve_starts_: Integers
-    floor_: float
+    share_: float
+    temperature_: float
 
-    def __init__(self, floor: float | None = None) -> None:
-        self.floor = floor
+    def __init__(self, temperature_share: float | None = None) -> None:
+        self.temperature_share = temperature_share
 
     @property
     def folds(self) -> bool:
@@ -60,17 +71,23 @@ class IsotonicCalibration(Calibrator):
     def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
         from sklearn.isotonic import IsotonicRegression
 
-        if self.floor is not None and not 0 <= self.floor < 0.5:
-            raise ValueError(f"floor must be None or in [0, 0.5), got {self.floor}")
-        self.floor_ = 1 / (len(labels) + 2) if self.floor is None else float(self.floor)
+        if self.temperature_share is not None and not 0 <= self.temperature_share <= 1:
+            raise ValueError(f"temperature_share must be None or in [0, 1], got {self.temperature_share}")
+        given = self.temperature_share
+        self.share_ = default_share(*logits.shape) if given is None else float(given)
+        loss = TemperatureLoss(logits, labels, weights)
+        optimum = best_temperature(loss)
+        warn_without_errors(loss, optimum, stacklevel=3)
+        self.temperature_ = 1 / optimum.beta
         curves = []
         for index, scores in self._curve_scores(logits):
-            curve = IsotonicRegression(y_min=self.floor_, y_max=1 - self.floor_, out_of_bounds="clip")
+            curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
             curve.fit(scores, (labels == index).astype(np.float64), sample_weight=weights)
             curves.append((curve.X_thresholds_, curve.y_thresholds_))
         self.scores_ = np.concatenate([corner for corner, _ in curves])
         self.probabilities_ = np.concatenate([value for _, value in curves])
         self.curve_starts_ = np.cumsum([0] + [len(corner) for corner, _ in curves])
+        # Of the probabilities: with a share of 0, logarithms may be minus infinity.
         self.nll_before_ = negative_log_likelihood(logits, labels, from_logits=True, weights=weights)
         after = self.predict_proba(logits)
         self.nll_after_ = negative_log_likelihood(after, labels, from_logits=False, weights=weights)
@@ -84,25 +101,42 @@ class IsotonicCalibration(Calibrator):
         odds = log_odds(wide)
         return [(index, odds[:, index]) for index in range(wide.shape[1])]
 
-    def predict_proba(self, logits: npt.ArrayLike) -> Floats:
+    def _curve_values(self, logits: Floats) -> Floats:
         """The curves' values, linear between corners and flat outside, divided by their sum."""
-        checked = self._checked(logits)
-        raw = np.empty(checked.shape)
-        for number, (index, scores) in enumerate(self._curve_scores(checked)):
+        raw = np.empty(logits.shape)
+        for number, (index, scores) in enumerate(self._curve_scores(logits)):
             part = slice(self.curve_starts_[number], self.curve_starts_[number + 1])
             raw[:, index] = np.interp(scores, self.scores_[part], self.probabilities_[part])
-        if checked.shape[1] == 2:
+        if logits.shape[1] == 2:
             raw[:, 0] = 1 - raw[:, 1]
             return raw
-        total = raw.sum(axis=1, keepdims=True)
-        # Where every curve says 0 (only with floor=0) nothing is known: uniform, as in scikit-learn.
-        raw[total[:, 0] == 0] = 1.0
+        # Where every curve says 0 nothing is known: uniform, as in scikit-learn.
+        raw[raw.sum(axis=1) == 0] = 1.0
         return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
+    def predict_proba(self, logits: npt.ArrayLike) -> Floats:
+        """The mixture of the module's formula."""
+        checked = self._checked(logits)
+        scaled = softmax(checked / self.temperature_, axis=1)
+        return np.asarray((1 - self.share_) * self._curve_values(checked) + self.share_ * scaled)
+
     def transform(self, logits: npt.ArrayLike) -> Floats:
-        """The logarithm of `predict_proba` (minus infinity where `floor=0` gives probability 0)."""
+        """The logarithm of `predict_proba`, finite where a probability rounds to 0 (minus infinity only where
+        `temperature_share=0` gives probability 0)."""
+        checked = self._checked(logits)
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(logits))
+            curves = np.log1p(-self.share_) + np.log(self._curve_values(checked))
+            scaled = np.log(self.share_) + log_softmax(checked / self.temperature_, axis=1)
+        return np.asarray(np.logaddexp(curves, scaled))
+
+
+def default_share(rows: int, classes: int) -> float:
+    """min(max(C / n, n^(-1/3)), 1/2): what is mixed in of the temperature-scaled probabilities.
+
+    >>> default_share(1000, 2), default_share(200, 100)
+    (0.1, 0.5)
+    """
+    return float(np.round(min(max(classes / rows, rows ** (-1 / 3)), 0.5), 12))
 
 
 def log_odds(logits: Floats) -> Floats:

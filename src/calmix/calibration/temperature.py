@@ -8,7 +8,18 @@ NLL is convex in beta = 1/T, with
     curvature  mean(Var_p[z]),        p = softmax(beta z)
 
 so a safeguarded Newton iteration on beta finds the optimum for any scale of the logits, where a few dozen
-gradient steps from a fixed start stop short of it. T is kept in [0.01, 100].
+gradient steps from a fixed start stop short of it. The search is free of scale: it starts at a tenth of the
+widest gap between two logits of a row, and ends at the latest a hundred times above that gap (all
+probabilities equal) or a million times below it.
+
+Rows without an error have no optimum: sharper is always better. With fewer than five errors a guard counts
+up to a quarter of an error more, spread over the rows, at the runner-up of each:
+
+    NLL'(T) = (1 - e) NLL(T) + e mean_i -log softmax(z_i / T)_{runner-up of i},   e = w / (n + w)
+    w = 0.25 (1 - errors / 5)
+
+It keeps confidence near 1 - w/n where no row is wrong, whatever the scale, and is off from five errors on:
+then the result is the plain optimum. benchmarks/temperature_guard.py compares it with other guards.
 
 Accuracy never changes. References: Guo, Pleiss, Sun & Weinberger, ICML 2017. `preset="paper"` is the grid
 that Park & Caragea (ACL 2022) state, 0.01 to 5.00; the search goes back to Desai & Durrett (EMNLP 2020).
@@ -29,9 +40,14 @@ from sklearn.utils.validation import check_is_fitted
 from calmix.calibration.calibrator import Calibrator
 from calmix.calibration.input_checks import Floats, Integers
 
-LOWEST_TEMPERATURE = 0.01
+# T lies between these two times the widest gap between two logits of a row.
+LOWEST_TEMPERATURE = 1e-6
 HIGHEST_TEMPERATURE = 100.0
+_START = 0.1
 PAPER_GRID_POINTS = 500  # T = 0.01, 0.02, ..., 5.00
+# From so many errors on the rows speak for themselves; without any, so much of one is assumed.
+GUARDED_BELOW = 5.0
+ASSUMED_ERRORS = 0.25
 
 # Newton squares the relative error, so a step this small leaves an error near 1e-14.
 _CONVERGED_STEP = 1e-7
@@ -48,26 +64,28 @@ class TemperatureScaling(Calibrator):
     """Divide logits by the temperature that minimises the negative log-likelihood.
 
     `preset="paper"` returns the best of T = 0.01, 0.02, ..., 5.00, as an exhaustive search would (the first
-    of equals); by default the continuous optimum.
+    of equals); by default the continuous optimum. `guard` assumes a small share of an error where fewer than
+    five rows are misclassified (see the module); the paper's grid is never guarded. With sample weights,
+    errors are counted as their share of the weight times the number of rows.
 
     Attributes after `fit`:
         temperature_: the fitted T.
-        at_bound_: "lower" or "upper" where the optimum lies outside the allowed range, else None. "lower"
-            means that the rows are (nearly) separable, "upper" that the logits say (nearly) nothing about the
-            labels.
+        at_bound_: "lower" or "upper" where the optimum lies outside the range searched, else None. "lower"
+            means that no row is wrong and nothing guards the fit, "upper" that the logits say (nearly)
+            nothing about the labels: the best 1/T is 0 or less.
+        guarded_: True where the guard was at work.
         nll_before_, nll_after_: mean negative log-likelihood at T = 1 and at the fitted T.
         n_iter_: passes over all rows.
 
-    Two rows, the larger logit right three times in four (weights 3 and 1): p = 3/4 = sigmoid(2 / T),
-    so T = 2 / log 3.
+    The larger logit is right in 15 rows of 20: p = 3/4 = sigmoid(2 / T), so T = 2 / log 3.
 
-    >>> logits, labels = [[2.0, 0.0], [2.0, 0.0]], [0, 1]
-    >>> calibrator = TemperatureScaling().fit(logits, labels, sample_weight=[3, 1])
+    >>> logits, labels = [[2.0, 0.0]] * 20, [0] * 15 + [1] * 5
+    >>> calibrator = TemperatureScaling().fit(logits, labels)
     >>> round(calibrator.temperature_, 6), round(2 / math.log(3), 6)
     (1.820478, 1.820478)
-    >>> calibrator.predict_proba(logits).round(6).tolist()
-    [[0.75, 0.25], [0.75, 0.25]]
-    >>> TemperatureScaling(preset="paper").fit(logits, labels, sample_weight=[3, 1]).temperature_
+    >>> calibrator.predict_proba([[2.0, 0.0]]).round(6).tolist()
+    [[0.75, 0.25]]
+    >>> TemperatureScaling(preset="paper").fit(logits, labels).temperature_
     1.82
     """
 
@@ -75,24 +93,28 @@ class TemperatureScaling(Calibrator):
 
     temperature_: float
     at_bound_: str | None
+    guarded_: bool
     n_iter_: int
 
-    def __init__(self, preset: str | None = None) -> None:
+    def __init__(self, preset: str | None = None, guard: bool = True) -> None:
         self.preset = preset
+        self.guard = guard
 
     def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
         if self.preset not in (None, "paper"):
             raise ValueError(f"preset must be None or 'paper', got {self.preset!r}")
         loss = TemperatureLoss(logits, labels, weights)
-        optimum = best_temperature(loss)
+        optimum = best_temperature(loss, guard=self.guard and self.preset is None)
         self.nll_before_ = loss.nll(1.0)
         self.nll_after_ = optimum.nll
         self.temperature_ = 1 / optimum.beta
         self.at_bound_ = optimum.bound
+        self.guarded_ = optimum.guarded
         self.n_iter_ = optimum.passes
         if self.preset == "paper":
             self._snap_to_grid(loss)
         self._warn_at_bound()
+        warn_without_errors(loss, optimum, stacklevel=4)
 
     def _snap_to_grid(self, loss: TemperatureLoss) -> None:
         """The better grid neighbour of the continuous optimum: NLL falls before it and rises after it."""
@@ -104,12 +126,12 @@ class TemperatureScaling(Calibrator):
         losses = [loss.nll(1 / temperature) for temperature in candidates]
         best = int(np.argmin(losses))
         self.temperature_, self.nll_after_ = candidates[best], losses[best]
-        if exact > PAPER_GRID_POINTS / 100:
-            self.at_bound_ = "upper"
+        last = PAPER_GRID_POINTS / 100
+        self.at_bound_ = "upper" if exact > last else "lower" if exact < 0.01 else None
 
     def _warn_at_bound(self) -> None:
         if self.at_bound_ == "lower":
-            reason = "the predictions are right (nearly) everywhere: sharper is always better on these rows"
+            reason = "no row, or nearly none, is misclassified: sharper is always better on these rows"
         elif self.at_bound_ == "upper":
             reason = (
                 "the logits say (nearly) nothing about the labels: flatter is always better on these rows"
@@ -145,6 +167,7 @@ class Optimum(NamedTuple):
     nll: float
     bound: str | None
     passes: int
+    guarded: bool = False
 
 
 class TemperatureLoss:
@@ -188,8 +211,26 @@ class TemperatureLoss:
 
     @property
     def is_constant(self) -> bool:
-        """True where every row's logits are equal."""
-        return self.widest == 0
+        """True where every row's logits are equal, or as good as equal."""
+        return self.widest <= 1 / _WIDEST_ROW
+
+    @property
+    def errors(self) -> float:
+        """How many rows have another class above their label."""
+        wrong = self._sum((self.gold < 0).astype(np.float64), 0)
+        return wrong if self.weights is None else wrong * self.rows
+
+    def guarded(self) -> TemperatureLoss:
+        """The loss with a share of an error more, if fewer than five rows are wrong (see the module)."""
+        errors = self.errors
+        if errors >= GUARDED_BELOW:
+            return self
+        assumed = ASSUMED_ERRORS * (1 - errors / GUARDED_BELOW)
+        share = assumed / (self.rows + assumed)
+        runner_up = np.partition(self.shifted, -2, axis=0)[-2]
+        tilted = copy.copy(self)
+        tilted.gold_mean += share * (self._over_rows(self._sum(runner_up, 0)) - self.gold_mean)
+        return tilted
 
     def nll(self, beta: float) -> float:
         """mean(log sum_k exp(beta s_k)) - beta mean(s_y)."""
@@ -234,18 +275,40 @@ class TemperatureLoss:
         return total / self.rows if self.weights is None else total
 
 
-def best_temperature(loss: TemperatureLoss) -> Optimum:
+def best_temperature(loss: TemperatureLoss, *, guard: bool = True) -> Optimum:
     """The optimal beta = 1/T, first on a sample of the rows and then, from there, on all of them."""
     if loss.is_constant:  # every T gives the same probabilities: leave them alone
         return Optimum(beta=1.0, nll=loss.nll(1.0), bound=None, passes=1)
-    start = 1.0
+    # T = 1 is always within reach: no fit is worse than none.
+    ends = {
+        "lowest": 1 / max(HIGHEST_TEMPERATURE * loss.widest, 1.0),
+        "highest": 1 / min(LOWEST_TEMPERATURE * loss.widest, 1.0),
+    }
+    start = 1 / (_START * loss.widest)
     if loss.rows >= 2 * _WARM_START_ROWS:
-        start = minimise(loss.every(loss.rows // _WARM_START_ROWS)).beta
-    return minimise(loss, start)
+        sample = loss.every(loss.rows // _WARM_START_ROWS)
+        start = minimise(sample.guarded() if guard else sample, start, **ends).beta
+    target = loss.guarded() if guard else loss
+    optimum = minimise(target, start, **ends)
+    # The loss that is reported is that of the rows alone.
+    nll = optimum.nll + optimum.beta * (target.gold_mean - loss.gold_mean)
+    return optimum._replace(nll=nll, guarded=target is not loss)
 
 
-def minimise(loss: Callable[[float], Derivatives], start: float = 1.0) -> Optimum:
-    """The beta in [1/100, 1/0.01] that minimises a convex loss, by Newton steps inside a shrinking bracket.
+def warn_without_errors(loss: TemperatureLoss, optimum: Optimum, *, stacklevel: int) -> None:
+    """Say so where nothing but the guard holds the temperature."""
+    if optimum.guarded and loss.errors == 0:
+        warnings.warn(
+            f"none of the {loss.rows} rows is misclassified, so they do not say how overconfident the model "
+            f"is: the temperature assumes {ASSUMED_ERRORS:g} errors; fit on more rows",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def minimise(
+    loss: Callable[[float], Derivatives], start: float = 1.0, *, lowest: float = 0.01, highest: float = 100.0
+) -> Optimum:
+    """The beta in [lowest, highest] that minimises a convex loss, by Newton steps inside a shrinking bracket.
 
     A step that leaves the bracket, or that follows a gradient which fell less than fourfold, is replaced:
     by the end of the range if that was not seen yet, else by the bracket's geometric middle.
@@ -254,7 +317,6 @@ def minimise(loss: Callable[[float], Derivatives], start: float = 1.0) -> Optimu
     >>> round(optimum.beta, 12), optimum.bound
     (1.0, None)
     """
-    lowest, highest = 1 / HIGHEST_TEMPERATURE, 1 / LOWEST_TEMPERATURE
     low, high = lowest, highest
     seen: set[float] = set()
     beta, previous_gradient = start, math.inf

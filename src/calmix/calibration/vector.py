@@ -59,7 +59,8 @@ class VectorScaling(Calibrator):
         if not (np.isfinite(self.l2) and self.l2 >= 0):
             raise ValueError(f"l2 must be finite and not negative, got {self.l2}")
         classes = logits.shape[1]
-        beta = best_temperature(TemperatureLoss(logits, labels, weights)).beta
+        temperature_loss = TemperatureLoss(logits, labels, weights)
+        beta = best_temperature(temperature_loss).beta
         penalty = np.full(2 * classes, self.l2)
         loss = VectorLoss(logits * np.float64(beta), labels, weights, penalty)
         solution = damped_newton(loss, loss.anchor)
@@ -70,14 +71,14 @@ class VectorScaling(Calibrator):
         self.converged_ = solution.converged
         self._record_losses(logits, labels, weights)
         if self.l2 == 0:
-            self._warn_if_unbounded(labels)
+            self._warn_if_unbounded(labels, is_separable=temperature_loss.errors == 0)
 
-    def _warn_if_unbounded(self, labels: Integers) -> None:
+    def _warn_if_unbounded(self, labels: Integers, *, is_separable: bool) -> None:
         """Without a penalty some rows have no finite optimum; the result is then where the search stopped."""
         missing = np.flatnonzero(np.bincount(labels, minlength=self.n_features_in_) == 0)
         if missing.size:
             problem = f"no row has class {missing[0]}: its probability is driven to 0"
-        elif self.nll_after_ < 1e-6:
+        elif is_separable or self.nll_after_ < 1e-6:
             problem = "the rows are separable: sharper is always better on them"
         else:
             return
