@@ -309,7 +309,7 @@ def test_what_cannot_be_evaluated_is_said(scores, tmp_path):
     (tmp_path / "checkpoint" / "config.json").write_text("{}")
     for arguments, options, said in [
         ([], {}, "nothing to evaluate"),
-        ([tmp_path / "a.xlsx"], {}, "unknown file type"),
+        ([tmp_path / "a.xlsx"], {}, "no such file"),
         ([tmp_path / "nowhere.csv"], {}, "no such file"),
         ([tmp_path / "checkpoint"], {}, "--data FILE"),
         ([tmp_path], {}, "not a run directory"),

@@ -299,7 +299,7 @@ def test_sources_that_are_none(complaint, tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     assert "dynamics are not read from .txt" in complaint(tmp_path / "notes.txt")
     (tmp_path / "broken.parquet").write_text("x")
-    assert "broken.parquet: not a parquet file" in complaint(tmp_path / "broken.parquet")
+    assert "broken.parquet: not a whole parquet file" in complaint(tmp_path / "broken.parquet")
 
 
 def test_options_out_of_range(complaint, run):

@@ -154,6 +154,20 @@ def test_a_file_without_predicted_labels_is_read_too(tmp_path):
         ({"margin": [[0.0, 1.0], [1.0]]}, "row 2, column 'margin': another number of epochs"),
         ({"margin": [0.0, 1.0]}, "column 'margin': not a list for each row but double"),
         ({"predicted_correctly": [[True], [True]]}, "another number of epochs than gold_probability"),
+        ({"margin": [["a", "b"], ["c", "d"]]}, "column 'margin': not numbers but string"),
+        ({"margin": [[0.0, np.inf], [1.0, 2.0]]}, "row 1, column 'margin': an infinite value"),
+        ({"margin": [None, None]}, "column 'margin'"),
+        (
+            {"predicted_correctly": [[1, 1], [1, 0]]},
+            "'predicted_correctly': not truth values but int64",
+        ),
+        ({"predicted_label": [["a", "b"], ["c", "d"]]}, "column 'predicted_label': not whole numbers"),
+        ({"predicted_label": [[2**40, 0], [0, 0]]}, "column 'predicted_label': from 0 to 1099511627776, no"),
+        ({"label": ["a", "b"]}, "column 'label': not whole numbers but string"),
+        ({"label": [{"a": 1}, {"a": 2}]}, "column 'label': not whole numbers but struct"),
+        ({"label": [0, 2**40]}, "column 'label': from 0 to 1099511627776, no class indices"),
+        ({"row_id": [{"a": 1}, {"a": 2}]}, "column 'row_id': values of the type struct<a: int64> have no"),
+        ({"row_id": [b"\xff", b"a"]}, "column 'row_id': values of the type binary have no text form"),
         ({"row_id": ["a", "a"]}, "row id 'a' stands twice"),
         ({"row_id": ["a", None]}, "row 2, column 'row_id': no row id"),
     ],
@@ -166,9 +180,18 @@ def test_a_broken_file_is_refused_with_the_place(tmp_path, columns, message):
     assert str(file) in str(error.value)
 
 
+@pytest.mark.parametrize("names", [b"null", b"3", b'{"a": 1}', b"[1, 2]", b"\xff", b"[" * 100_000])
+def test_class_names_that_are_no_list_of_names_are_refused(tmp_path, names):
+    file = broken(tmp_path)
+    table = pa.parquet.read_table(file).replace_schema_metadata({"calmix.class_names": names})
+    pa.parquet.write_table(table, file)
+    with pytest.raises(UserError, match=r"'calmix\.class_names' is not a JSON list of names"):
+        read_dynamics_file(file)
+
+
 def test_what_is_no_parquet_file_is_refused(tmp_path):
     (tmp_path / "dynamics.parquet").write_text("row_id,label\n")
-    with pytest.raises(UserError, match="not a parquet file"):
+    with pytest.raises(UserError, match="not a whole parquet file"):
         read_dynamics_file(tmp_path / "dynamics.parquet")
     with pytest.raises(UserError, match="no such file"):
         read_dynamics_file(tmp_path / "other.parquet")

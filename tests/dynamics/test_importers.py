@@ -100,7 +100,13 @@ def test_rows_missing_from_an_epoch_are_unseen_there(tmp_path):
         ),
         (lambda line: line | {"logits_epoch_1": [1.0, 2.0, 3.0]}, "row 3, column 'logits_epoch_1': 3 logits"),
         (lambda line: {"guid": line["guid"]}, "row 3: no field 'logits_epoch_1'"),
-        (lambda line: [1, 2], "row 3: not a JSON object"),
+        (lambda line: [1, 2], "row 3: a JSON list where an object is expected"),
+        (lambda line: None, "row 3: a JSON null where an object is expected"),
+        (lambda line: line | {"guid": "\ud800"}, "row 3, column 'guid': a broken character"),
+        (
+            lambda line: line | {"logits_epoch_1": [1.0, 10**400]},
+            "row 3, column 'logits_epoch_1': not a list",
+        ),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, change, message):
@@ -119,10 +125,10 @@ def test_a_line_that_is_no_json_and_an_empty_file_are_named(tmp_path):
     write_folder(tmp_path)
     file = tmp_path / "dynamics_epoch_2.jsonl"
     file.write_text(file.read_text().replace("}\n", "\n", 1))
-    with pytest.raises(UserError, match=r"dynamics_epoch_2.jsonl, row 1: not JSON"):
+    with pytest.raises(UserError, match=r"dynamics_epoch_2.jsonl, row 1: line 1 is not JSON"):
         read_dynamics(tmp_path)
     file.write_text("")
-    with pytest.raises(UserError, match=r"dynamics_epoch_2.jsonl: no rows"):
+    with pytest.raises(UserError, match=r"dynamics_epoch_2.jsonl: the file is empty"):
         read_dynamics(tmp_path)
 
 
@@ -165,13 +171,15 @@ def test_the_csv_that_the_aum_package_writes(tmp_path):
     ("content", "message"),
     [
         ("sample_id,score\n1,2.0\n", "no column 'aum'; the columns are: sample_id, score"),
-        ("sample_id,aum\n", "no rows"),
+        ("sample_id,aum\n", "no data rows"),
+        ("sample_id,aum,sample_id\n1,2.0,3\n", "two columns are named 'sample_id'"),
+        ('sample_id,aum\n1,2.0\n2,"3\n4,5\n', "row 2: a double quote is never closed"),
         ("sample_id,aum\n1,2.0\n2,high\n", "row 2, column 'aum': 'high' is not a finite number"),
         ("sample_id,aum\n1,2.0\n2,\n", "row 2, column 'aum': '' is not a finite number"),
         ("sample_id,aum\n1,nan\n", "row 1, column 'aum': 'nan' is not a finite number"),
         ("sample_id,aum\n1,2.0\n1,3.0\n", "row id '1' stands twice"),
-        ("sample_id,aum\n1,2.0,3\n", "not a csv file"),
-        ("", "not a csv file"),
+        ("sample_id,aum\n1,2.0,3\n", "row 1: 3 fields"),
+        ("", "the file is empty"),
     ],
 )
 def test_a_bad_csv_is_refused(tmp_path, content, message):

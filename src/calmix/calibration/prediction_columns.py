@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ import pyarrow as pa
 from calmix.calibration.class_names import ClassLookup, label_name, listed
 from calmix.calibration.input_checks import BadRow, Integers, both_classes
 from calmix.calibration.predictions import ScoreKind
+from calmix.io.arrow_values import texts_of
+from calmix.io.json_records import decode_json
 from calmix.user_error import UserError
 
 MISSING_REMEDY = "write it, or leave the row out"
@@ -129,8 +130,7 @@ class ScoreColumns:
             return None
         column = table.column(self.row_id).combine_chunks()
         _refuse_nulls(file, self.row_id, column, first_row)
-        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-        return np.asarray(text.to_pylist(), dtype=np.str_)
+        return np.asarray(texts_of(column, file, self.row_id), dtype=np.str_)
 
 
 def _from_lists(
@@ -190,8 +190,8 @@ def _parse_lists(file: Path, name: str, column: pa.Array, first_row: int) -> pa.
     parsed = []
     for row, text in enumerate(column.to_pylist()):
         try:
-            numbers = [float(number) for number in json.loads(text)]
-        except (ValueError, TypeError):
+            numbers = [float(number) for number in decode_json(text)]
+        except (ValueError, TypeError, OverflowError):
             raise UserError(
                 f"not a list of numbers: {text!r:.60}",
                 file=file,

@@ -6,10 +6,10 @@ list of answers of which one is right) or `image`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from calmix.io.json_records import decode_json
 from calmix.io.table import Table, shorten
 from calmix.user_error import UserError
 
@@ -161,8 +161,8 @@ def read_choices(table: Table, column: str) -> list[list[str]]:
 def _parse_list(table: Table, value: Any, row: int, column: str) -> list[Any]:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except json.JSONDecodeError:
+            value = decode_json(value)
+        except ValueError:
             raise table.error(f"not a list: {shorten(value)!r}", row, column, CHOICES_REMEDY) from None
     if not isinstance(value, list):
         problem = "no choices" if value is None else f"not a list: {shorten(str(value))}"
@@ -177,12 +177,6 @@ def _check_text(table: Table, value: Any, row: int, column: str, noun: str) -> N
         raise table.error(f"not a {noun}: {shorten(str(value))}", row, column, "put it in quotes")
     if not value.strip():
         raise table.error(f"empty {noun}", row, column, "remove the row or fill it in")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            # JSON can spell half a surrogate pair, which is no character.
-            raise table.error(f"a broken character in the {noun}", row, column, "save it as UTF-8") from None
 
 
 def read_ids(table: Table, columns: ColumnNames, split: str) -> list[str]:

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.json
 
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.json_records import Record, json_line_records
+from calmix.io.opening import open_bytes
 from calmix.user_error import UserError
+
+BATCH_ROWS = 1 << 14
+LARGEST = sys.float_info.max
 
 
 class Epoch(NamedTuple):
@@ -61,63 +64,57 @@ def read_cartography(folder: str | Path) -> TrainingDynamics:
 
 
 def _read_epoch(file: Path, number: int) -> Epoch:
-    """By Arrow's reader; whatever it stumbles over is read line by line, to name the line or to accept it."""
     column = f"logits_epoch_{number}"
-    try:
-        table = pa.json.read_json(file)
-        guids = table["guid"].combine_chunks()
-        logits = table[column].combine_chunks()
-        gold = table["gold"].combine_chunks()
-        lengths = logits.value_lengths().to_numpy()
-        values = logits.flatten()
-        tidy = not (guids.null_count or logits.null_count or values.null_count or gold.null_count)
-        if tidy and pa.types.is_integer(gold.type) and (lengths == lengths[0]).all() and lengths[0] >= 2:
-            matrix = values.cast(pa.float64()).to_numpy().reshape(len(guids), -1)
-            classes = gold.to_numpy().astype(np.int64)
-            if classes.min() >= 0 and classes.max() < matrix.shape[1]:
-                names: npt.NDArray[np.str_] = np.asarray(guids.cast(pa.string()).to_pylist(), dtype=np.str_)
-                return Epoch(names, matrix, classes)
-    except (pa.ArrowException, KeyError, AttributeError, IndexError):
-        pass
-    return _read_epoch_by_line(file, column)
-
-
-def _read_epoch_by_line(file: Path, column: str) -> Epoch:
     guids: list[str] = []
-    logits: list[list[float]] = []
+    logits: list[npt.NDArray[np.float64]] = []
     gold: list[int] = []
-    with file.open(encoding="utf-8") as lines:
-        for row, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            record = _record(line, file, row, ("guid", column, "gold"))
-            values, label = record[column], record["gold"]
-            numbers = isinstance(values, list) and all(type(value) in (int, float) for value in values)
-            if not numbers or len(values) < 2 or not np.isfinite(values).all():
-                raise UserError("not a list of at least two numbers", file=file, row=row, column=column)
-            if logits and len(values) != len(logits[0]):
-                problem = f"{len(values)} logits, the rows before have {len(logits[0])}"
-                raise UserError(problem, file=file, row=row, column=column)
-            if type(label) is not int or not 0 <= label < len(values):
-                problem = f"{label!r} is not a class index in 0..{len(values) - 1}"
-                raise UserError(problem, file=file, row=row, column="gold")
-            guids.append(str(record["guid"]))
-            logits.append(values)
-            gold.append(label)
+    with open_bytes(file) as stream:
+        for records in json_line_records(stream, str(file), BATCH_ROWS):
+            classes = logits[0].shape[1] if logits else None
+            matrix = _matrix(records, column, classes)
+            if matrix is None:
+                raise _flaw(records, file, len(guids), column, classes)
+            logits.append(matrix)
+            guids += [str(record["guid"]) for record in records]
+            gold += [record["gold"] for record in records]
     if not guids:
         raise UserError("no rows", file=file)
-    return Epoch(np.asarray(guids), np.asarray(logits, dtype=np.float64), np.asarray(gold, dtype=np.int64))
+    return Epoch(np.asarray(guids), np.concatenate(logits), np.asarray(gold, dtype=np.int64))
 
 
-def _record(line: str, file: Path, row: int, fields: tuple[str, ...]) -> dict[str, Any]:
+def _matrix(records: list[Record], column: str, classes: int | None) -> npt.NDArray[np.float64] | None:
+    """The logits of rows in which nothing is wrong; None if something is."""
     try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise UserError(f"not JSON ({error})", file=file, row=row) from None
-    if not isinstance(record, dict):
-        raise UserError("not a JSON object", file=file, row=row)
-    for field in fields:
-        if record.get(field) is None:
-            known = ", ".join(record)
-            raise UserError(f"no field {field!r}", file=file, row=row, remedy=f"the fields are: {known}")
-    return record
+        logits = np.array([record[column] for record in records])
+        gold = [record["gold"] for record in records]
+        named = all(record["guid"] is not None for record in records)
+    except (KeyError, ValueError, OverflowError):
+        return None
+    if not named or logits.ndim != 2 or logits.dtype.kind not in "iuf" or not np.isfinite(logits).all():
+        return None
+    width = logits.shape[1]
+    in_range = all(type(label) is int and 0 <= label < width for label in gold)
+    fits = width >= 2 and width == (classes or width)
+    return logits.astype(np.float64) if in_range and fits else None
+
+
+def _flaw(records: list[Record], file: Path, first_row: int, column: str, classes: int | None) -> UserError:
+    """What is wrong with the first row of which something is."""
+    for row, record in enumerate(records, start=first_row + 1):
+        for field in ("guid", column, "gold"):
+            if record.get(field) is None:
+                known = ", ".join(record)
+                return UserError(f"no field {field!r}", file=file, row=row, remedy=f"the fields are: {known}")
+        values, label = record[column], record["gold"]
+        numbers = isinstance(values, list) and all(type(value) in (int, float) for value in values)
+        # In float: an integer may have thousands of digits.
+        if not numbers or len(values) < 2 or not all(abs(value) <= LARGEST for value in values):
+            return UserError("not a list of at least two numbers", file=file, row=row, column=column)
+        classes = classes or len(values)
+        if len(values) != classes:
+            problem = f"{len(values)} logits, the rows before have {classes}"
+            return UserError(problem, file=file, row=row, column=column)
+        if type(label) is not int or not 0 <= label < len(values):
+            problem = f"{label!r:.60} is not a class index in 0..{len(values) - 1}"
+            return UserError(problem, file=file, row=row, column="gold")
+    raise AssertionError("no row is wrong")

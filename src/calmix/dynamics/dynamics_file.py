@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,15 @@ import pyarrow.parquet
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.regions import REGION_NAMES
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.arrow_values import texts_of
+from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
+from calmix.io.tables import read_arrow
 from calmix.run import replacing
 from calmix.user_error import UserError
 
-CLASS_NAMES_KEY = b"calmix.class_names"
 MAP_ONLY = ("predicted_label", "epochs_seen")  # the lists of `dynamics.parquet` say it for each epoch
+# A table of counts per class is made: a label of 10¹² is a mistake, not a class.
+MOST_CLASSES = 1_000_000
 EPOCH_COLUMNS = ("gold_probability", "margin", "predicted_correctly")
 
 
@@ -87,57 +91,43 @@ def write_datamap(directory: str | Path, table: pa.Table) -> None:
 
 def read_dynamics_file(path: str | Path) -> TrainingDynamics:
     """Read the epochs of `dynamics.parquet`; the map is computed from them again."""
-    table = read_table(path)
+    table = read_arrow(path)
     missing = [name for name in ("row_id", "label", *EPOCH_COLUMNS) if name not in table.column_names]
     if missing:
         known = ", ".join(table.column_names)
         raise UserError(f"no column {missing[0]!r}", file=path, remedy=f"the columns are: {known}")
-    gold = _matrix(table, "gold_probability", path).astype(np.float64)
-    margin = _matrix(table, "margin", path).astype(np.float64)
+    gold = _matrix(table, "gold_probability", path, "numbers")
+    margin = _matrix(table, "margin", path, "numbers")
     if margin.shape != gold.shape or (np.isnan(margin) != np.isnan(gold)).any():
         raise UserError("gold_probability and margin differ in their epochs", file=path)
-    correct = _matrix(table, "predicted_correctly", path, fill=False).astype(np.bool_)
+    correct = _matrix(table, "predicted_correctly", path, "truth values")
     predicted = None
     if "predicted_label" in table.column_names:
-        predicted = _matrix(table, "predicted_label", path, fill=-1).astype(np.int32)
+        predicted = _matrix(table, "predicted_label", path, "whole numbers").astype(np.int32)
     for name, matrix in (("predicted_correctly", correct), ("predicted_label", predicted)):
         if matrix is not None and matrix.shape != gold.shape:
             raise UserError("another number of epochs than gold_probability", file=path, column=name)
-    labels = table["label"].fill_null(-1).to_numpy().astype(np.int64)
+    if not _is_kind(table["label"].type, "whole numbers"):
+        raise UserError(f"not whole numbers but {table['label'].type}", file=path, column="label")
+    labels = table["label"].fill_null(-1).to_numpy()
+    _check_classes(labels, path, "label")
+    names = stored_class_names(table.schema, path) or ()
     return TrainingDynamics(
-        row_ids(table, path), labels, gold, margin, correct, predicted, class_names(table, path)
+        row_ids(table, path), labels.astype(np.int64), gold, margin, correct, predicted, names
     )
 
 
-def read_table(path: str | Path) -> pa.Table:
-    try:
-        return pa.parquet.read_table(path)
-    except FileNotFoundError:
-        raise UserError("no such file", file=path) from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(f"not a parquet file ({error})", file=path) from None
-
-
-def row_ids(table: pa.Table, path: str | Path) -> npt.NDArray[np.str_]:
-    """The `row_id` column: present, unique, of any type that has a text form."""
-    column = table["row_id"]
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
-        raise UserError("no row id", file=path, row=row, column="row_id")
-    ids: npt.NDArray[np.str_] = np.asarray(column.cast(pa.string()).to_numpy(), dtype=np.str_)
+def row_ids(table: pa.Table, path: str | Path, name: str = "row_id") -> npt.NDArray[np.str_]:
+    """The column of ids: present, unique, of any type that has a text form."""
+    texts = texts_of(table[name], path, name)
+    if None in texts:
+        raise UserError("no row id", file=path, row=texts.index(None) + 1, column=name)
+    ids: npt.NDArray[np.str_] = np.asarray(texts, dtype=np.str_)
     values, counts = np.unique(ids, return_counts=True)
     if len(values) != len(ids):
         twice = values[counts > 1][0].item()
-        raise UserError(f"row id {twice!r} stands twice", file=path, column="row_id")
+        raise UserError(f"row id {twice!r} stands twice", file=path, column=name)
     return ids
-
-
-def class_names(table: pa.Table, path: str | Path) -> tuple[str, ...]:
-    stored = (table.schema.metadata or {}).get(CLASS_NAMES_KEY)
-    try:
-        return tuple(str(name) for name in json.loads(stored)) if stored else ()
-    except ValueError:
-        raise UserError("the metadata 'calmix.class_names' is not a JSON list", file=path) from None
 
 
 def _region_columns(datamap: DataMap, fraction: float, stratify: bool) -> dict[str, Any]:
@@ -159,8 +149,10 @@ def _lists(matrix: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> pa.ListArra
     return pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel(), mask=~seen.ravel()))
 
 
-def _matrix(table: pa.Table, name: str, path: str | Path, fill: Any = None) -> npt.NDArray[Any]:
-    """[N, E] from a list column; nulls become `fill`, or NaN."""
+def _matrix(
+    table: pa.Table, name: str, path: str | Path, kind: Literal["numbers", "whole numbers", "truth values"]
+) -> npt.NDArray[Any]:
+    """[N, E] from a list column; nulls become NaN, −1 or False."""
     column = table[name].combine_chunks()
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         raise UserError(f"not a list for each row but {column.type}", file=path, column=name)
@@ -168,11 +160,32 @@ def _matrix(table: pa.Table, name: str, path: str | Path, fill: Any = None) -> n
     if len(lengths) and (lengths != lengths[0]).any():
         row = int(np.flatnonzero(lengths != lengths[0])[0]) + 1
         raise UserError("another number of epochs than in the rows before", file=path, row=row, column=name)
+    if lengths[0] < 0:
+        raise UserError("no epochs", file=path, row=1, column=name)
     values = column.flatten()
-    if fill is not None:
-        values = values.fill_null(fill)
-    matrix: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return matrix.reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
+    if not _is_kind(values.type, kind):
+        raise UserError(f"not {kind} but {values.type}", file=path, column=name)
+    if kind != "numbers":
+        values = values.fill_null(-1 if kind == "whole numbers" else False)
+    matrix: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]))
+    if kind == "numbers" and np.isinf(matrix := matrix.astype(np.float64)).any():
+        row = int(np.flatnonzero(np.isinf(matrix).any(axis=1))[0]) + 1
+        raise UserError("an infinite value", file=path, row=row, column=name)
+    if kind == "whole numbers":
+        _check_classes(matrix, path, name)
+    return matrix
+
+
+def _is_kind(kind: pa.DataType, expected: str) -> bool:
+    if expected == "truth values":
+        return bool(pa.types.is_boolean(kind))
+    whole = bool(pa.types.is_integer(kind))
+    return whole or (expected == "numbers" and bool(pa.types.is_floating(kind)))
+
+
+def _check_classes(indices: npt.NDArray[Any], path: str | Path, name: str) -> None:
+    if indices.size and not -1 <= indices.min() <= indices.max() < MOST_CLASSES:
+        raise UserError(f"from {indices.min()} to {indices.max()}, no class indices", file=path, column=name)
 
 
 def _write_parquet(path: str | Path, table: pa.Table) -> None:

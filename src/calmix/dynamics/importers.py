@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
 
 from calmix.dynamics.cartography_files import epoch_files, read_cartography
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import read_dynamics_file, row_ids
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.tables import read_arrow
 from calmix.run import Run
 from calmix.user_error import UserError
 
@@ -69,20 +68,12 @@ def read_dynamics(source: str | Path) -> DynamicsSource:
 
 def read_aum_values(path: str | Path) -> DataMap:
     """`aum_values.csv` (columns `sample_id`, `aum`): a map with nothing but the AUM."""
-    try:
-        options = pa.csv.ConvertOptions(column_types={"sample_id": pa.string(), "aum": pa.string()})
-        table = pa.csv.read_csv(path, convert_options=options)
-    except FileNotFoundError:
-        raise UserError("no such file", file=path) from None
-    except pa.ArrowInvalid as error:
-        raise UserError(f"not a csv file ({error})", file=path) from None
+    table = read_arrow(path, text_columns=("sample_id", "aum"))
     for name in ("sample_id", "aum"):
         if name not in table.column_names:
             known = ", ".join(table.column_names)
             raise UserError(f"no column {name!r}", file=path, remedy=f"the columns are: {known}")
-    if not len(table):
-        raise UserError("no rows", file=path)
-    ids = row_ids(table.rename_columns({"sample_id": "row_id"}), path)
+    ids = row_ids(table, path, "sample_id")
     texts = table["aum"].to_pylist()
     try:
         aum = np.array(texts, dtype=np.float64)

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from calmix.dynamics.dynamics_file import CLASS_NAMES_KEY
 from calmix.dynamics.regions import REGION_NAMES
+from calmix.io.parquet_files import CLASS_NAMES_KEY
 from calmix.run import replacing
 
 SCRIPTS = ("datamap_data.js", "datamap_canvas.js", "datamap_page.js")

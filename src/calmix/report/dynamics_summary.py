@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.dynamics.datamap import most_predicted
-from calmix.dynamics.dynamics_file import class_names, read_table
+from calmix.io.parquet_files import stored_class_names
+from calmix.io.tables import read_arrow
 from calmix.report.page import BLUE, GREY, RED, YELLOW, literal, new_figure
 from calmix.report.tables import Column, Table
 
@@ -35,9 +36,9 @@ class DynamicsSummary:
         """`label_names` are used where the file names no classes."""
         import pyarrow.compute as pc
 
-        table = read_table(path)
+        table = read_arrow(path)
         seen = table.filter(pc.is_valid(table["confidence"]))
-        return cls(seen, class_names(table, path) or tuple(label_names))
+        return cls(seen, stored_class_names(table.schema, path) or tuple(label_names))
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
