@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,8 +11,11 @@ import numpy as np
 import pandas
 import pytest
 
+from calmix.data import sources
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
+from calmix.data.splits import read_splits
+from calmix.io.tables import read_table
 from calmix.user_error import UserError
 
 FORMATS = [
@@ -265,3 +269,30 @@ def test_a_hundred_thousand_rows_are_read_in_seconds(write):
     assert len(read_rows(name, "train")) == 100_000
     # About half a second on an idle machine; the margin is for a busy one.
     assert time.perf_counter() - start < 5
+
+
+def age(name):
+    """As if written a while ago: only such files are taken for unchanged."""
+    os.utime(name, (1e9, 1e9))
+
+
+def test_a_file_is_parsed_once_as_long_as_it_does_not_change(write, monkeypatch):
+    parsed = []
+    monkeypatch.setattr(sources, "read_table", lambda path: parsed.append(path) or read_table(path))
+    train = write("train.csv", "text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(60)))
+    test = write("test.jsonl", '{"text": "good", "label": 1}\n')
+    age(train)
+    age(test)
+    first, again = (read_splits(train, tests=[test]) for _ in range(2))
+    assert list(map(str, parsed)) == ["train.csv", "test.jsonl"]
+    assert first.train.fingerprint() == again.train.fingerprint()
+    assert read_rows(train, "train", labelled=False).is_labelled is False  # asked for otherwise
+    write(train, "text,label\n" + "".join(f"row {n},{n // 30}\n" for n in range(60)))
+    assert read_splits(train, tests=[test]).train.fingerprint() != first.train.fingerprint()
+
+
+def test_a_file_written_a_moment_ago_is_read_again(write):
+    name = write("a.csv", "text,label\ngood,1\nbad,0\n")
+    before = read_rows(name, "train")
+    write(name, "text,label\ngood,0\nbad,1\n")
+    assert read_rows(name, "train").labels.tolist() != before.labels.tolist()

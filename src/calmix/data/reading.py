@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Literal
+
+import pyarrow as pa
 
 from calmix.data.columns import (
     CHOICES_COLUMN,
@@ -20,9 +25,14 @@ from calmix.data.columns import (
 from calmix.data.image_sources import read_images
 from calmix.data.labels import has_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
-from calmix.data.sources import read_source
+from calmix.data.sources import read_source, source_file
 from calmix.io.table import Table
 from calmix.user_error import UserError
+
+# The rows of a command's files: training, validation and some test sets.
+MOST_PARSED = 8
+SETTLED_NANOSECONDS = 100_000_000
+_parsed: OrderedDict[Hashable, Rows] = OrderedDict()
 
 
 def read_rows(
@@ -40,10 +50,39 @@ def read_rows(
     default the split.
     `label_names` and `task` are those of the training data: another label or task is then an error.
     `labelled="auto"` takes the labels if there are any.
+
+    A file is parsed once in a process: the stages of a command share its rows as long as it does not change.
     """
-    return rows_from_table(
-        read_source(source, split), name or split, columns or ColumnNames(), label_names, labelled, task
-    )
+    request = (name or split, columns or ColumnNames(), label_names, labelled, task)
+    file = source_file(source, split)
+    state = _file_state(file)
+    if state is None:
+        return rows_from_table(read_source(source, split), *request)
+    key = (str(file), state, request)
+    if key in _parsed:
+        _parsed.move_to_end(key)
+        return _parsed[key]
+    rows = rows_from_table(read_source(source, split), *request)
+    # The images that a file names by their paths may change without it.
+    if not (rows.task == "image" and rows.table.column("image").type == pa.string()):
+        _parsed[key] = rows
+        if len(_parsed) > MOST_PARSED:
+            _parsed.popitem(last=False)
+    return rows
+
+
+def _file_state(file: Path | None) -> tuple[int, ...] | None:
+    """What changes when a file does; None where that cannot be said.
+
+    A file that was written a moment ago may be written again within one tick of the file system's clock.
+    """
+    try:
+        found = None if file is None else file.stat()
+    except (OSError, ValueError):
+        return None
+    if found is None or time.time_ns() - found.st_mtime_ns < SETTLED_NANOSECONDS:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def rows_from_table(

@@ -17,6 +17,14 @@ from calmix.user_error import UserError
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
 
 
+def source_file(source: str | Path, split: str) -> Path | None:
+    """The data file that holds a split; None where it is a folder of images, embedded or on the hub."""
+    path = Path(source)
+    if is_embedded(source) or is_hub_name(source):
+        return None
+    return find_split_file(path, split) if path.is_dir() else path
+
+
 def read_source(source: str | Path, split: str) -> Table:
     """The table of a split. A plain file is itself whatever split is asked for."""
     if is_embedded(source):

@@ -20,7 +20,7 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.output_directory import check_output
 from calmix.user_error import UserError
 
-# Data files up to this size are read whole here, and once more for training: a fraction of a second.
+# Data files up to this size are read whole here; training then takes the rows as they were read.
 READ_BYTES = 16 * 2**20
 EMBEDDED = "default"  # as in `models.loading`, which loads torch
 
