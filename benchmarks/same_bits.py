@@ -6,7 +6,7 @@
 
 Six runs with real data: plain, aum-saliency, tdmixup, a student, an image run and a comparison. What is
 compared: hashes of the weights, of the dynamics and of all predictions, the numbers of `metrics.json`, and
-the names of the runs in the stores (the fingerprints). One thread: the number of threads decides the last bits.
+the names of the runs in the stores (the fingerprints). One thread: their number decides the last bits.
 """
 
 from __future__ import annotations

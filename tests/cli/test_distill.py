@@ -279,7 +279,7 @@ def test_a_student_without_a_model_is_like_its_teacher_in_all_that_makes_the_net
     assert {name: cnn[name] for name in wanted} == wanted
     assert cnn["trainer"] == {"max_grad_norm": 0.0}
     assert (changed["epochs"], changed["model_options"]) == (4, {"dropout": 0.3, "filters": 9})
-    assert (cut["model"], cut["student_layers"], cut["learning_rate"]) == ("default", 3, 2e-5)
+    assert (cut["model"], cut["student_layers"], cut["learning_rate"]) == ("default", 3, None)
     assert shorter["student_layers"] == 2
     assert (other["model"], other["student_layers"]) == ("some/checkpoint", None)
     assert (method["model"], method["student_layers"]) == ("default", None)

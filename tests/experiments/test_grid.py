@@ -76,7 +76,7 @@ def test_a_shared_option_reaches_only_the_methods_that_have_it():
 
 
 def test_equal_arms_are_one():
-    again = ["plain", "cls-mixup", "cls-mixup:alpha=0.4", "plain:label_smoothing=0", "plain:epochs=3"]
+    again = ["plain", "cls-mixup", "cls-mixup:alpha=0.4", "plain:label_smoothing=0", "plain:batch_size=16"]
     assert names(expand(BASE, again, {})) == ["plain", "cls-mixup"]
 
 

@@ -73,6 +73,20 @@ def distill(
             rich_help_panel=DISTILLATION,
         ),
     ] = None,
+    teacher_learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a teacher that is trained first; default: --learning-rate, or as suits its model.",
+            rich_help_panel=DISTILLATION,
+        ),
+    ] = None,
+    teacher_epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Of a teacher that is trained first; default: --epochs, or as suits its rows.",
+            rich_help_panel=DISTILLATION,
+        ),
+    ] = None,
     train: options.Train = None,
     validation: options.Validation = None,
     test: options.Test = None,
@@ -97,9 +111,9 @@ def distill(
     alpha: options.Alpha = None,
     label_smoothing: options.LabelSmoothing = 0.0,
     method_option: options.MethodOption = None,
-    epochs: options.Epochs = 3,
+    epochs: options.Epochs = None,
     batch_size: options.BatchSize = 16,
-    learning_rate: options.LearningRate = 2e-5,
+    learning_rate: options.LearningRate = None,
     optimizer: options.Optimizer = None,
     schedule: options.Schedule = None,
     augment: options.Augment = None,

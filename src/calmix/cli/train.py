@@ -32,9 +32,9 @@ def train(
     alpha: options.Alpha = None,
     label_smoothing: options.LabelSmoothing = 0.0,
     method_option: options.MethodOption = None,
-    epochs: options.Epochs = 3,
+    epochs: options.Epochs = None,
     batch_size: options.BatchSize = 16,
-    learning_rate: options.LearningRate = 2e-5,
+    learning_rate: options.LearningRate = None,
     optimizer: options.Optimizer = None,
     schedule: options.Schedule = None,
     augment: options.Augment = None,
@@ -87,7 +87,7 @@ def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> Non
     from calmix.training.configuration import TrainConfig
     from calmix.training.first_look import look_first
 
-    config = TrainConfig.from_dict(options, trust_remote_code=options["trust_remote_code"])
+    config = TrainConfig.from_dict(options, trust_remote_code=options.get("trust_remote_code", False))
     look_first(config, resume=resume)
 
     from calmix.experiments.staged import train_staged
@@ -132,4 +132,8 @@ def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:
     if not run.config_file.is_file():
         raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
     # Trust is the word of whoever calls, not of the run: somebody else may have made it.
-    return {**run.config(), "output": options["output"], "trust_remote_code": options["trust_remote_code"]}
+    return {
+        **run.config(),
+        "output": options["output"],
+        "trust_remote_code": options.get("trust_remote_code", False),
+    }

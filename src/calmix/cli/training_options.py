@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli.options import config_tables, parse_assignments
-from calmix.training.model_settings import settings_for, trainer_settings_for
-from calmix.user_error import UserError
+from calmix.training.model_settings import check_rate_suits, settings_for, trainer_settings_for
 
 # The groups under which `--help` lists the options.
 DATA, TRAINING, OUTPUT = "Data", "Training", "Run"
@@ -74,16 +73,21 @@ MethodOption = Annotated[
     list[str] | None, typer.Option(help="NAME=VALUE, an option of the method.", rich_help_panel=TRAINING)
 ]
 Epochs = Annotated[
-    int,
-    typer.Option(help="Passes over the training rows (text-cnn 25, images 30).", rich_help_panel=TRAINING),
+    int | None,
+    typer.Option(
+        help="Passes over the training rows. Default: 3 to 20, more for fewer rows (text-cnn 25, images 30).",
+        rich_help_panel=TRAINING,
+    ),
 ]
 BatchSize = Annotated[
     int, typer.Option(help="Rows per device (text-cnn 50, images 128).", rich_help_panel=TRAINING)
 ]
 LearningRate = Annotated[
-    float,
+    float | None,
     typer.Option(
-        help="Decays to 0 in a line (text-cnn 1, images 0.1: see --schedule).", rich_help_panel=TRAINING
+        help="Linear decay to 0. Default: as suits the model; 2e-4 for the embedded encoder, 3e-5 for a "
+        "checkpoint of base size (text-cnn 1, images 0.1: see --schedule).",
+        rich_help_panel=TRAINING,
     ),
 ]
 MaxLength = Annotated[
@@ -150,7 +154,7 @@ def training_values(
         source = context.get_parameter_source(name)
         if source is not None and source.name == "DEFAULT":  # nobody said anything else
             if name == "learning_rate":
-                _check_rate_suits(model, values["optimizer"])
+                check_rate_suits(model, values["optimizer"])
             values[name] = value
     trainer = {**trainer_settings_for(model), **tables.get("trainer", {})}
     model_options = {
@@ -165,19 +169,3 @@ def training_values(
     if context.params["alpha"] is not None:
         options["alpha"] = context.params["alpha"]
     return values | {"method_options": options, "trainer": trainer, "model_options": model_options}
-
-
-def _check_rate_suits(model: str, optimizer: str | None) -> None:
-    """The rate of a built-in network is that of its optimiser; under another one it may be a thousand times
-    too large."""
-    own = settings_for(model)["optimizer"]
-    if optimizer is None or optimizer.partition(":")[0] == own.partition(":")[0]:
-        return
-
-    from calmix.training.optimizer_options import parse_optimizer
-
-    parse_optimizer(optimizer)  # a name that is none is said first
-    raise UserError(
-        f"--optimizer {optimizer}: {model} has a learning rate for {own.partition(':')[0]} only",
-        remedy="give --learning-rate too",
-    )

@@ -21,6 +21,7 @@ from typing import Any
 from calmix.experiments.cell import Cell, Task
 from calmix.experiments.differences import find_differences
 from calmix.experiments.executors import EXECUTORS, make_executor, run_all, threads_per_worker
+from calmix.experiments.fingerprint import Fingerprints
 from calmix.experiments.grid import Arm, expand, parse_method, parse_vary, reference_of
 from calmix.experiments.progress import CellProgress
 from calmix.experiments.recommendation import best_run, recommend
@@ -116,12 +117,14 @@ def compare(config: CompareConfig) -> Results:
     arms = expand(config.base, config.methods, parse_vary(config.vary))
     store = RunStore(config.directory / "runs")
     # Seed by seed, so that a comparison that was stopped early has something to compare.
-    configs = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
+    given = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
+    configs = [(arm, seed, store.fingerprints.settled(made)) for arm, seed, made in given]
+    say_choices([made for _, _, made in given], store.fingerprints)
     if any(get_method(made.method, **made.options_of_method()).needs_map for _, _, made in configs):
         # First stages first: otherwise workers would wait for the plain run that others are at.
         configs.sort(key=lambda planned: not planned[0].is_plain)
     cells = [Cell(arm, seed, store.fingerprints.of(made)) for arm, seed, made in configs]
-    plan = Plan(config.as_dict(), arms, cells)
+    plan = Plan({**config.as_dict(), **shared_settings([made for _, _, made in configs])}, arms, cells)
     with working_in(config.directory):
         plan.write(config.directory)  # first: it marks the directory as ours
         write_yaml(config.directory / CONFIG_FILE, plan.config)
@@ -147,6 +150,23 @@ def look_first(config: CompareConfig) -> None:
         check_method(parse_method(text)[0], {})
     check_model_name(config.base.model)
     check_data(config.base)
+
+
+def say_choices(configs: Sequence[TrainConfig], fingerprints: Fingerprints) -> None:
+    """One line for every choice of learning rate and epochs that nobody made: arms of one model share it."""
+    lines = [line for config in configs if (line := fingerprints.choice(config)) is not None]
+    for line in dict.fromkeys(lines):
+        print(line, file=sys.stderr)
+
+
+def shared_settings(configs: Sequence[TrainConfig]) -> dict[str, Any]:
+    """The learning rate and epochs of all runs, where they are the same: as given, or as was chosen."""
+    found: dict[str, Any] = {}
+    for name in ("learning_rate", "epochs"):
+        values = {getattr(config, name) for config in configs}
+        if len(values) == 1:
+            found[name] = values.pop()
+    return found
 
 
 def load(directory: Path) -> Results:

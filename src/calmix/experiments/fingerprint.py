@@ -49,11 +49,32 @@ class Fingerprints:
         text = json.dumps(self.parts(config), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
+    def settled(self, config: TrainConfig) -> TrainConfig:
+        """With the learning rate and epochs that its run will have."""
+        from calmix.training.settling import settle
+
+        return config if config.is_settled else settle(config, *self._rows_of(config))
+
+    def choice(self, config: TrainConfig) -> str | None:
+        """What is chosen there, in words; None where everything was given."""
+        from calmix.training.settling import choice_line
+
+        if config.is_settled:
+            return None
+        return choice_line(config, self.settled(config), sum(self._rows_of(config)))
+
+    def _rows_of(self, config: TrainConfig) -> tuple[int, int]:
+        """How many rows with and without labels."""
+        from calmix.training.settling import count_unlabelled, least_rows
+
+        return least_rows(self._data_of(config)[2], config), count_unlabelled(config)
+
     def parts(self, config: TrainConfig) -> dict[str, Any]:
         """What is hashed."""
         from calmix.mixing.method import get_method
         from calmix.training.guidance import open_plain_run
 
+        config = self.settled(config)
         settings = {
             name: value
             for name, value in config.as_dict().items()
@@ -93,17 +114,23 @@ class Fingerprints:
         }
 
     def data_of(self, config: TrainConfig) -> dict[str, str]:
-        """The fingerprint of every split. The seed matters where validation rows are split off."""
+        """The fingerprint of every split."""
+        return dict(self._data_of(config)[0])
+
+    def _data_of(self, config: TrainConfig) -> tuple[dict[str, str], bool, int]:
+        """The seed matters where validation rows are split off."""
         place = (config.train, config.validation, config.test, config.columns())
-        found, was_split = self.data(*place, 0)
-        return dict(self.data(*place, config.seed)[0] if was_split and config.seed else found)
+        found = self.data(*place, 0)
+        return self.data(*place, config.seed) if found[1] and config.seed else found
 
     def _data(
         self, train: str, validation: str | None, test: tuple[str, ...], columns: Any, seed: int
-    ) -> tuple[dict[str, str], bool]:
+    ) -> tuple[dict[str, str], bool, int]:
+        """Fingerprints, whether validation rows were split off, and the number of training rows."""
         splits = read_splits(train, validation, test, columns=columns, seed=seed)
         named = {"train": splits.train, "validation": splits.validation, **splits.tests}
-        return {name: rows.fingerprint() for name, rows in named.items()}, splits.validation_was_split
+        fingerprints = {name: rows.fingerprint() for name, rows in named.items()}
+        return fingerprints, splits.validation_was_split, len(splits.train)
 
 
 def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:

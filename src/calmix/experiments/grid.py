@@ -29,6 +29,13 @@ FIXED = {
     "edges", "device", "threads", "checkpoint_steps", "checkpoint_minutes", "trainer", "model_options",
     "teacher_options", "plain_run",
 }  # fmt: skip
+# The kinds of the settings that are None where nobody gives them.
+OPTIONAL: dict[str, type] = {
+    option.name: kind
+    for option in dataclasses.fields(TrainConfig)
+    for kind in (int, float, str)
+    if option.type == f"{kind.__name__} | None"
+}
 
 
 @dataclass(frozen=True)
@@ -242,12 +249,12 @@ def split_list(text: str) -> list[str]:
 def like_default(name: str, value: Any, default: Any) -> Any:
     """The value in the type of its option, or one line that says what was expected.
 
-    >>> like_default("alpha", 1, 0.4)
-    1.0
+    >>> like_default("alpha", 1, 0.4), like_default("learning_rate", 1, None)
+    (1.0, 1.0)
     """
-    if default is None or default is dataclasses.MISSING or value is None:
+    wanted = OPTIONAL.get(name) if default is None else type(default)
+    if wanted is None or default is dataclasses.MISSING or value is None:
         return value
-    wanted = type(default)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if wanted is str and not isinstance(value, str | list | dict):
@@ -256,7 +263,8 @@ def like_default(name: str, value: Any, default: Any) -> Any:
         not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)
     ):
         kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
-        raise UserError(f"{name} is {value!r}", remedy=f"give {kinds[wanted]}, such as {show(default)}")
+        such_as = "" if default is None else f", such as {show(default)}"
+        raise UserError(f"{name} is {value!r}", remedy=f"give {kinds[wanted]}{such_as}")
     return value
 
 

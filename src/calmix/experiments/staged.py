@@ -16,9 +16,10 @@ from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
-from calmix.training.output_directory import check_output
+from calmix.training.output_directory import as_begun, check_output
 from calmix.training.recipe import train
 from calmix.training.rehearsal import rehearse
+from calmix.training.settling import settled_to_train
 from calmix.training.teachers import CheckpointTeacher, Teacher, stage_teacher
 from calmix.training.teaching import open_teachers, teacher_config
 
@@ -43,6 +44,7 @@ def train_staged(
     made of. `config.plain_run` is used in place of one from the store.
     """
     run = Run(Path(config.output))
+    config = as_begun(config, run) if resume else config
     check_output(run, config, resume=resume)
     needs_plain = needs_plain_run(config)
     if run.is_finished or not (needs_plain or config.teacher):
@@ -51,6 +53,7 @@ def train_staged(
     # First: what is wrong with them is known before anything is trained.
     plain_run = open_plain_run(config.plain_run) if config.plain_run else None
     opened = open_teachers(config) if config.teacher else {}
+    config = settled_to_train(config)
     stages = {name: teacher_config(config, name) for name in config.teacher if name not in opened}
     first = [*stages.values(), *([plain_config(config)] if needs_plain and plain_run is None else [])]
     if not all(store.is_finished(store.fingerprints.of(stage)) for stage in first):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calmix.hub import offline_if_unreachable
 from calmix.models.loading import resolve_model
 
 # What sentence-transformers writes beside the weights.
@@ -40,8 +41,9 @@ def network_scale(name: str) -> NetworkScale:
     from transformers.utils.hub import cached_file
 
     try:
-        config = AutoConfig.from_pretrained(name, trust_remote_code=False).to_dict()
-        found = cached_file(name, SENTENCE_ENCODER_FILES[0], _raise_exceptions_for_missing_entries=False)
+        with offline_if_unreachable():
+            config = AutoConfig.from_pretrained(name, trust_remote_code=False).to_dict()
+            found = cached_file(name, SENTENCE_ENCODER_FILES[0], _raise_exceptions_for_missing_entries=False)
     except (OSError, ValueError):
         return NetworkScale(None)  # loading it says what is wrong with it
     return NetworkScale(layer_weights(config), found is not None)

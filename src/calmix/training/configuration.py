@@ -49,8 +49,11 @@ REPLACED = {
 # Mean nothing without a teacher; left out of what is saved where there is none.
 DISTILLATION = (
     "teacher", "tau", "hard_weight", "teacher_temperature", "teacher_label_smoothing", "teacher_model",
-    "teacher_options", "unlabelled",
+    "teacher_options", "teacher_learning_rate", "teacher_epochs", "unlabelled",
 )  # fmt: skip
+
+# Settings of which a teacher that is trained first may have its own.
+TEACHERS_OWN = {"learning_rate": "teacher_learning_rate", "epochs": "teacher_epochs"}
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,10 @@ class TrainConfig:
     method_options: dict[str, Any] = field(default_factory=dict)
     label_smoothing: float = 0.0
     seed: int = 0
-    epochs: int = 3
+    epochs: int | None = None
+    """None here and in `learning_rate`: chosen by model and rows before training (`default_settings`)."""
     batch_size: int = 16
-    learning_rate: float = 2e-5
+    learning_rate: float | None = None
     max_length: int = 256
     train_rows: int | None = None
     """Train on a stratified sample of this many rows, drawn anew for every seed."""
@@ -93,6 +97,9 @@ class TrainConfig:
     """Of a teacher that is trained first, as are its model and the options of its method."""
     teacher_model: str | None = None
     teacher_options: dict[str, Any] = field(default_factory=dict)
+    teacher_learning_rate: float | None = None
+    """Left out, as of the student; where nobody gave that either, as suits the teacher. So are its epochs."""
+    teacher_epochs: int | None = None
     unlabelled: str | None = None
     """Rows without labels, learned from the teacher alone."""
     freeze_embeddings: bool = False
@@ -127,7 +134,8 @@ class TrainConfig:
         named = (teacher,) if isinstance(teacher, str) else tuple(str(name) for name in teacher)
         object.__setattr__(self, "teacher", () if named == (NO_TEACHER,) else named)
         self._check_distillation()
-        check_least("--epochs", self.epochs, 1)
+        if self.epochs is not None:
+            check_least("--epochs", self.epochs, 1)
         check_least("--batch-size", self.batch_size, 1)
         check_least("--max-length", self.max_length, 4)
         check_least("--bins", self.bins, 1)
@@ -142,8 +150,7 @@ class TrainConfig:
             raise UserError("--aum-filter filters a region", remedy="give --train-region easy or ambiguous")
         if not 0 < self.aum_percentile <= 1:
             raise UserError(f"--aum-percentile is {self.aum_percentile}", remedy="give a share such as 0.8")
-        if not 0 < self.learning_rate < 10:
-            raise UserError(f"--learning-rate is {self.learning_rate}", remedy="give a number such as 2e-5")
+        check_rate("--learning-rate", self.learning_rate)
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
         check_device_name(self.device)
@@ -185,6 +192,9 @@ class TrainConfig:
             raise UserError(
                 f"--teacher-label-smoothing is {self.teacher_label_smoothing}", remedy="give 0.1 or so"
             )
+        check_rate("--teacher-learning-rate", self.teacher_learning_rate)
+        if self.teacher_epochs is not None:
+            check_least("--teacher-epochs", self.teacher_epochs, 1)
         if self.unlabelled and self.hard_weight == 1:
             raise UserError(
                 "--unlabelled rows are learned from the teacher, and --hard-weight 1 leaves it out",
@@ -198,6 +208,11 @@ class TrainConfig:
     def without_teacher(self) -> TrainConfig:
         """The same run, taught by nobody."""
         return dataclasses.replace(self, **{name: DEFAULTS[name] for name in DISTILLATION})
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether learning rate and epochs are there; else they are chosen by model and rows."""
+        return self.learning_rate is not None and self.epochs is not None
 
     def columns(self) -> ColumnNames:
         return ColumnNames.from_options(
@@ -228,7 +243,8 @@ class TrainConfig:
         values = {**dataclasses.asdict(self), "test": list(self.test), "teacher": list(self.teacher)}
         absent = {"trust_remote_code"} | (set() if self.teacher else set(DISTILLATION))
         # Came later: what does not use them is saved as it always was.
-        absent |= {name for name in ("student_layers", "plain_run") if getattr(self, name) is None}
+        later = ("student_layers", "plain_run", "teacher_learning_rate", "teacher_epochs")
+        absent |= {name for name in later if getattr(self, name) is None}
         return {name: value for name, value in values.items() if name not in absent}
 
     @classmethod
@@ -249,6 +265,11 @@ DEFAULTS: dict[str, Any] = {
     option.name: option.default if option.default is not dataclasses.MISSING else {}
     for option in dataclasses.fields(TrainConfig)
 }
+
+
+def check_rate(option: str, rate: float | None) -> None:
+    if rate is not None and not 0 < rate < 10:
+        raise UserError(f"{option} is {rate}", remedy="give a number such as 2e-4")
 
 
 def check_distillation(tau: float, hard_weight: float) -> None:

@@ -41,7 +41,7 @@ def needs_plain_run(config: TrainConfig) -> bool:
             remedy="leave it out, or name a guided method or a --train-region",
         )
     least = 2 if by_region else method.least_epochs
-    if config.epochs < least:
+    if config.epochs is not None and config.epochs < least:  # those that are chosen are enough
         who = f"--train-region {config.train_region}" if by_region else config.method
         raise UserError(
             f"{who} needs a data map of at least {least} epochs", remedy=f"give --epochs {least} or more"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from calmix.user_error import UserError
+
 # Thulasidasan et al. 2019: SGD with Nesterov momentum at 0.1, halved at 60, 120 and 160 of 200 epochs, weight
 # decay 5e-4, batches of 128. Their 200 epochs are left to the user.
 IMAGES: dict[str, Any] = {
@@ -44,3 +46,19 @@ def settings_for(model: str) -> dict[str, Any]:
 def trainer_settings_for(model: str) -> dict[str, Any]:
     """The same for the fields of `transformers.TrainingArguments`."""
     return dict(TRAINER_SETTINGS) if model in MODEL_SETTINGS else {}
+
+
+def check_rate_suits(model: str, optimizer: str | None) -> None:
+    """The rate of a built-in network is that of its optimiser; under another one it may be a thousand times
+    too large."""
+    own = settings_for(model)["optimizer"]
+    if optimizer is None or optimizer.partition(":")[0] == own.partition(":")[0]:
+        return
+
+    from calmix.training.optimizer_options import parse_optimizer
+
+    parse_optimizer(optimizer)  # a name that is none is said first
+    raise UserError(
+        f"--optimizer {optimizer}: {model} has a learning rate for {own.partition(':')[0]} only",
+        remedy="give --learning-rate too",
+    )

@@ -89,6 +89,8 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         "ece_edges": config.edges,
         "task": splits.train.task,
         "label_names": list(splits.train.label_names),
+        "learning_rate": config.learning_rate,
+        "epochs": config.epochs,
         "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
         **pixel_facts(prepared),
         "splits": measure(predictions, scaling.temperature_, config),
@@ -116,6 +118,7 @@ def judge_run(
 ) -> Learning:
     """Whether the run has learned anything, and what to change if it has not."""
     usual = default_settings(config.model, len(prepared.splits.train), config.batch_size)
+    assert config.learning_rate is not None and config.epochs is not None  # settled before training
     settings = Settings(
         learning_rate=config.learning_rate,
         epochs=config.epochs,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from calmix.run import Run
-from calmix.training.configuration import TrainConfig
+from calmix.training.configuration import TEACHERS_OWN, TrainConfig
 from calmix.user_error import UserError
 
 
@@ -25,10 +27,24 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
         state = "a finished run" if run.is_finished else "an unfinished run"
         remedy = "name another --output" + ("" if run.is_finished else ", or go on with --resume")
         raise UserError(f"the output directory holds {state}", file=run.path, remedy=remedy)
-    different = config.differences(TrainConfig.from_dict(run.config()))
+    different = as_begun(config, run).differences(TrainConfig.from_dict(run.config()))
     if different:
         raise UserError(
             f"the run to resume was started with other options ({', '.join(different)})",
             file=run.config_file,
             remedy="resume with the same options, or name another --output",
         )
+
+
+def as_begun(config: TrainConfig, run: Run) -> TrainConfig:
+    """What nobody gave, as it is in the run to resume. The rule may have changed since it began."""
+    if config.is_settled or not run.config_file.is_file():
+        return config
+    began = TrainConfig.from_dict(run.config())
+    saved = {name: getattr(began, name) for name in TEACHERS_OWN if getattr(config, name) is None}
+    theirs = {
+        own: getattr(began, own)
+        for name, own in TEACHERS_OWN.items()
+        if name in saved and getattr(config, own) is None and config.teacher
+    }
+    return replace(config, **saved, **theirs)

@@ -29,10 +29,11 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run
 from calmix.training.hardware import check_device, is_scattered, prepared_processor
 from calmix.training.outcome import finish
-from calmix.training.output_directory import check_output
+from calmix.training.output_directory import as_begun, check_output
 from calmix.training.prepared import Prepared, prepare
 from calmix.training.progress import Progress, hush, quiet
 from calmix.training.selection import SELECTION_METRIC, epoch_metrics
+from calmix.training.settling import settled_to_train
 from calmix.training.teachers import Teacher
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
@@ -58,6 +59,7 @@ def train(
     `teachers` are those of a student, opened; left out, they are found where `config.teacher` says.
     """
     run = Run(Path(config.output))
+    config = as_begun(config, run) if resume else config
     check_output(run, config, resume=resume)
     if run.is_finished:
         # Left behind by a process that was killed between its last two steps.
@@ -66,6 +68,7 @@ def train(
     check_device(config.device)
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
+    config = settled_to_train(config)
     with prepared_processor(config.threads):
         passes = passes or run.path.parent / "threshold_passes"
         return _train(run, config, resume, plain_run, passes, teachers)

@@ -24,6 +24,7 @@ from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.prepared import Prepared, make_network, read_data
 from calmix.training.progress import Progress, hush
 from calmix.training.recipe import make_trainer
+from calmix.training.settling import settle
 from calmix.training.teachers import Teacher
 from calmix.training.teaching import Teaching
 
@@ -40,6 +41,7 @@ def rehearse(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
     hush()
     splits = read_data(config)
     train = splits.train
+    config = settle(config, len(train))
     few = train.select(np.arange(min(len(train), ROWS)))
     unlabelled = None
     if config.teacher:

@@ -35,6 +35,9 @@ from calmix.training.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.user_error import UserError
 
 KEY_LENGTH = 20
+OF_A_TEACHER_TO_TRAIN = (
+    "teacher_label_smoothing", "teacher_model", "teacher_options", "teacher_learning_rate", "teacher_epochs",
+)  # fmt: skip
 
 
 def is_method(name: str) -> bool:
@@ -58,6 +61,8 @@ def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
         method_options=options,
         label_smoothing=config.teacher_label_smoothing,
         model=model,
+        learning_rate=config.teacher_learning_rate or config.learning_rate,
+        epochs=config.teacher_epochs or config.epochs,
         model_options=config.model_options if model == config.model else {},
         student_layers=None,
         plain_run=None,  # the student's own: a teacher may be another network
@@ -72,7 +77,7 @@ def open_teachers(config: TrainConfig) -> dict[str, Teacher]:
     """The teachers that are there already, by name; those that methods name are not."""
     places = [name for name in config.teacher if not is_method(name)]
     if len(places) == len(config.teacher):
-        for option in ("teacher_label_smoothing", "teacher_model", "teacher_options"):
+        for option in OF_A_TEACHER_TO_TRAIN:
             if getattr(config, option):
                 raise UserError(
                     f"--{option.replace('_', '-')}: the teacher is trained already",

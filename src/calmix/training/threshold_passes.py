@@ -223,7 +223,7 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
 
 def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -> str:
     """A hash of what a pass is made of. Threads and device are not in it: they decide the last bits only."""
-    settings = {
+    settings: dict[str, Any] = {
         "epochs": config.epochs,
         "batch_size": config.batch_size,
         "learning_rate": config.learning_rate,
