@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calmix.calibration.accumulators import ClasswiseCalibration as ClasswiseCalibration
     from calmix.calibration.accumulators import PredictionMetrics as PredictionMetrics
     from calmix.calibration.binning import reliability_bins as reliability_bins
+    from calmix.calibration.calibrated_predictions import calibrate_predictions as calibrate_predictions
     from calmix.calibration.calibrator import get_calibrator as get_calibrator
     from calmix.calibration.calibrator import load_calibrator as load_calibrator
     from calmix.calibration.column_mapping import ColumnMapping as ColumnMapping
@@ -98,6 +99,7 @@ _HOME = {
     # Predictions, and everything that can be said about them.
     "Predictions": "calmix.calibration.predictions",
     "ColumnMapping": "calmix.calibration.column_mapping",
+    "calibrate_predictions": "calmix.calibration.calibrated_predictions",
     "read_predictions": "calmix.calibration.prediction_files",
     "write_predictions": "calmix.calibration.prediction_files",
     "evaluate": "calmix.calibration.evaluation",

@@ -154,6 +154,68 @@ def test_classes_are_matched_by_name_where_columns_stand_in_another_order(calmix
     assert found[0] < -read_predictions(tmp_path / "test.csv").gold_log_probability().mean() - 0.1
 
 
+def test_a_saved_calibrator_knows_its_classes(calmix, tmp_path):
+    from calmix.calibration.calibrated_predictions import calibrate_predictions
+    from calmix.calibration.calibrator import load_calibrator
+    from calmix.user_error import UserError
+
+    val, test = animals(tmp_path / "val.csv", (0, 1, 2), 1), animals(tmp_path / "test.csv", (0, 1, 2), 2)
+    code, _, err = calmix(
+        "calibrate", test, "--fit-on", val, "--method", "vector", "--output", tmp_path / "c"
+    )
+    assert code == 0, err
+    loaded = load_calibrator(tmp_path / "c")
+    turned = read_predictions(animals(tmp_path / "turned.csv", (2, 0, 1), 2))
+    stored = read_predictions(tmp_path / "c" / "predictions" / "test.parquet")
+    found = calibrate_predictions(loaded, turned)
+    assert found.class_names == ("fox", "cat", "dog")
+    assert np.allclose(found.with_class_order(stored.class_names).probabilities(), stored.probabilities())
+    as_probabilities = Predictions.from_probabilities(
+        turned.probabilities(), turned.labels, class_names=turned.class_names
+    )
+    # Their logarithms are calibrated, not the probabilities themselves.
+    by_hand = loaded.predict_proba(np.log(turned.probabilities()[:, [1, 2, 0]]))
+    assert np.allclose(calibrate_predictions(loaded, as_probabilities).probabilities()[:, [1, 2, 0]], by_hand)
+    cows = read_predictions(animals(tmp_path / "cows.csv", (0, 1, 2), 2, classes=("cat", "cow", "fox")))
+    with pytest.raises(UserError, match="the classes differ: cat, dog, fox and cat, cow, fox"):
+        calibrate_predictions(loaded, cows)
+
+
+def test_columns_of_any_name_and_rounded_probabilities(calmix, tmp_path):
+    generator = np.random.default_rng(3)
+    honest = generator.normal(size=500) * 2
+    truth = generator.random(500) < 1 / (1 + np.exp(-honest))
+    lines = ["truth,p_no,p_yes"]
+    for came_true, odds in zip(truth, 4 * honest, strict=True):
+        p = 1 / (1 + np.exp(-odds))
+        lines.append(f"{'yes' if came_true else 'no'},{1 - p:.3f},{p:.3f}")
+    for name in ("val", "test"):
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    options = ("--label-column", "truth", "--prob-columns", "p_no,p_yes", "--class-names", "no,yes", "--json")
+    code, out, err = calmix(
+        "calibrate",
+        tmp_path / "test.csv",
+        "--fit-on",
+        tmp_path / "val.csv",
+        "--output",
+        tmp_path / "c",
+        *options,
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["class_names"] == ["no", "yes"]
+    assert found["temperature"] == pytest.approx(4, rel=0.15)
+    assert "rounded to 3 digits" in found["notes"][0]
+    code, out, err = calmix("evaluate", tmp_path / "test.csv", *options)
+    assert code == 0, err
+    evaluated = json.loads(out)
+    assert evaluated["files"][0]["nll"] == pytest.approx(found["nll_before"])
+    assert "rounded to 3 digits" in evaluated["notes"][0]
+    code, out, err = calmix("evaluate", tmp_path / "test.csv")
+    assert (code, out) == (2, "")
+    assert "name it with --label-column" in err
+
+
 def test_other_classes_of_the_same_number_are_refused_with_both_lists(calmix, tmp_path):
     val = animals(tmp_path / "val.csv", (0, 1, 2), 1)
     test = animals(tmp_path / "test.csv", (0, 1, 2), 2, classes=("cat", "cow", "fox"))

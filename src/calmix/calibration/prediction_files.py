@@ -181,11 +181,13 @@ class PredictionFile:
             return scores
         if scores.dtype == np.float16:
             scores = scores.astype(np.float32)
+        lowest = scores.min()
         with np.errstate(invalid="ignore"):
-            off = np.abs(scores.sum(axis=1, dtype=np.float64) - 1) > CLOSE_TO_ONE
-            if not (off.any() or (scores == 0).any()) or not (scores >= 0).all():
-                return scores
-        if not np.isfinite(scores).all() or self._digits is None:
+            far = np.abs(scores @ np.ones(scores.shape[1], dtype=scores.dtype) - 1).max()
+        # NaN fails every comparison: such rows, and negative ones, are refused as they are.
+        if (lowest > 0 and far <= CLOSE_TO_ONE) or not (lowest >= 0 and np.isfinite(far)):
+            return scores
+        if self._digits is None:
             return scores
         restored, zeros, sums = restore_rounded(scores, self._digits)
         rounded = f"{self.file}: probabilities are rounded to {self._digits} digits"

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calmix.calibration.calibrated_predictions import (
+    calibrate_predictions,
+    finite_logits,
+    remember_classes,
+)
 from calmix.calibration.calibrator import Calibrator, get_calibrator
 from calmix.calibration.class_names import DifferentClasses, listed
 from calmix.calibration.column_mapping import ColumnMapping
@@ -84,12 +89,15 @@ def calibrate(
     fresh = output.with_name(f".{output.name}.partial")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
+        remember_classes(calibrator, opened.fitting)
         calibrator.save(fresh)
         folded = opened.checkpoint is not None and calibrator.folds
         if folded:
             fold_checkpoint(opened, calibrator, fresh / "model", trust_remote_code=trust_remote_code)
         for name, predictions in opened.others.items():
-            write_predictions(fresh / "predictions" / f"{name}.parquet", calibrated(predictions, calibrator))
+            write_predictions(
+                fresh / "predictions" / f"{name}.parquet", calibrate_predictions(calibrator, predictions)
+            )
         result = {
             "method": method,
             "fitted_on": fit_on,
@@ -129,7 +137,9 @@ def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, *
         return Source(fitting, source, {}, rows, data.get("max_length"))
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
-    fitting, given = (_logits(read_predictions(file, mapping, note=note)) for file in (Path(fit_on), source))
+    fitting, given = (
+        finite_logits(read_predictions(file, mapping, note=note)) for file in (Path(fit_on), source)
+    )
     if fitting.classes != given.classes:
         raise UserError(
             f"{fitting.classes} classes, but {source} has {given.classes}",
@@ -175,18 +185,6 @@ def _rows_of_split(run: Run, split: str) -> Rows | None:
         return None
 
 
-def _logits(predictions: Predictions) -> Predictions:
-    """Calibrators work on finite logits; the logarithms of probabilities are logits."""
-    if predictions.kind == "logits" and np.isfinite(predictions.values).all():
-        return predictions
-    return Predictions.from_logits(
-        predictions.log_probabilities(),
-        predictions.labels,
-        ids=predictions.ids,
-        class_names=predictions.class_names,
-    )
-
-
 def _forward(
     checkpoint: Path,
     data: str,
@@ -211,15 +209,6 @@ def _forward(
         checkpoint, rows, max_length=max_length, trust_remote_code=trust_remote_code
     )
     return as_predictions(logits, rows), rows
-
-
-def calibrated(predictions: Predictions, calibrator: Calibrator) -> Predictions:
-    return Predictions.from_logits(
-        calibrator.transform(predictions.values),
-        predictions.labels,
-        ids=predictions.ids,
-        class_names=predictions.class_names,
-    )
 
 
 def fold_checkpoint(
