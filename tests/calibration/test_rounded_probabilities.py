@@ -97,6 +97,17 @@ def test_rows_that_rounding_explains_are_normalised_and_others_refused(tmp_path)
             read_predictions(file)
 
 
+def test_one_rounded_column_for_two_classes(tmp_path):
+    probabilities, labels = drawn(2, 5)
+    lines = [f"{label},{p:.3f}" for label, p in zip(labels, probabilities[:, 1], strict=True)]
+    (tmp_path / "one.csv").write_text("\n".join(["label,prob_1", *lines]) + "\n")
+    notes = []
+    one = read_predictions(tmp_path / "one.csv", note=notes.append)
+    two = read_predictions(write(tmp_path / "two.csv", probabilities, labels, 3), note=str)
+    assert one.values == pytest.approx(two.values, abs=1e-12)
+    assert "rounded to 3 digits" in notes[0]
+
+
 def test_the_note_is_part_of_what_evaluate_gives(tmp_path):
     probabilities, labels = drawn(3, 3, rows=200)
     found = evaluate_files([write(tmp_path / "p.csv", probabilities, labels, 2)], intervals=False)

@@ -40,7 +40,8 @@ def decimal_digits(values: npt.NDArray[np.floating[Any]]) -> int | None:
     wide = values.astype(np.float64)
     for digits in range(MOST_DIGITS[values.dtype] + 1):
         scaled = wide * 10.0**digits
-        if (np.abs(scaled - np.rint(scaled)) <= 2 * spacing * np.maximum(np.abs(scaled), 1)).all():
+        # 1 - p is off by a step at 1, however small it is.
+        if (np.abs(scaled - np.rint(scaled)) <= 4 * spacing * 10.0**digits).all():
             return digits
     return None
 
