@@ -1,5 +1,6 @@
 """Images through the verbs: every network trains, saves, loads, evaluates, predicts and calibrates."""
 
+import csv
 import json
 import os
 import signal
@@ -153,7 +154,7 @@ def test_a_network_learns_digits_and_answers_for_folders(calmix, tmp_path):
     flat = tmp_path / "digits" / "test" / "1"
     code, _, err = calmix("predict", tmp_path / "run", "--input", flat, "--output", answers)
     assert code == 0, err
-    labels = [line.split(",")[1].strip('"') for line in answers.read_text().splitlines()[1:]]
+    labels = [row["predicted_label"] for row in csv.DictReader(answers.open())]
     assert labels.count("1") > 0.8 * len(labels)
     code, out, err = calmix(
         "calibrate", tmp_path / "run" / "model", "--fit-on", tmp_path / "digits", "--output",
@@ -256,7 +257,7 @@ def test_a_comparison_on_images(calmix, data, tmp_path):
         (["--model", "resnet-small", "--optimizer", "adamw"],
          "--optimizer adamw: resnet-small has a learning rate for sgd only; give --learning-rate too"),
         (["--model", "resnet-small", "--freeze-embeddings"], "--freeze-embeddings is for words"),
-        (["--model", "nowhere"], "no image processor of this name"),
+        (["--model", "nowhere"], "no model of this name"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_leaves_nothing(calmix, data, tmp_path, more, said):

@@ -17,6 +17,8 @@ FEWEST_TO_JUDGE = 10
 MOST_ROWS_NEEDED = 10**9
 # The last bit of k/n must not decide.
 ROUNDING = 1e-12
+# Accuracies that are tried where the one that was asked for cannot be certified.
+LADDER = (0.99, 0.98, 0.95, 0.925, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 
 
 def coverage_at_accuracy(confidence: npt.ArrayLike, correct: npt.ArrayLike, target_accuracy: float) -> float:
@@ -57,18 +59,20 @@ class GuaranteedThreshold:
         """One line for a person.
 
         >>> print(guaranteed_threshold([0.9] * 10, [1] * 10, 0.95).explain())
-        10 rows certify no threshold for accuracy 0.95 at 95 % confidence; it would take about 59 rows
+        10 validation rows certify no threshold for accuracy 0.95 at 95 % confidence; it would take about 59
         """
         sure = f"{100 * (1 - self.delta):g} % confidence"
         if self.threshold is not None:
             return (
                 f"accept at confidence >= {self.threshold:.6g}: {100 * self.coverage:.1f} % "
-                f"of {self.rows} rows, accuracy at least {self.accuracy_lower_bound:.4f} with {sure}"
+                f"of {self.rows} validation rows, accuracy at least {self.accuracy_lower_bound:.4f} "
+                f"with {sure}"
             )
-        nothing = f"{self.rows} rows certify no threshold for accuracy {self.target_accuracy:g} at {sure}"
+        target = f"accuracy {self.target_accuracy:g} at {sure}"
+        nothing = f"{self.rows} validation rows certify no threshold for {target}"
         if self.rows_needed is None:
             return f"{nothing}; the model does not exceed it at any coverage, so more rows would not help"
-        return f"{nothing}; it would take about {self.rows_needed} rows"
+        return f"{nothing}; it would take about {self.rows_needed}"
 
 
 def guaranteed_threshold(
@@ -120,6 +124,28 @@ def guaranteed_threshold(
     return GuaranteedThreshold(
         threshold, target, delta, rows, kept, kept / rows, 1.0 - wrong / kept, lower, None
     )
+
+
+def certified_accuracies(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, below: float = 1.0, delta: float = 0.05
+) -> list[GuaranteedThreshold]:
+    """The accuracies under `below` that these rows do certify, each with the coverage it leaves.
+
+    A reader picks one after having seen them all, so that all of them hold together with probability
+    1 - delta: every accuracy of the ladder is certified at delta / (number of accuracies). One that leaves no
+    more rows than a higher one is left out.
+
+    >>> [(found.target_accuracy, found.coverage) for found in
+    ...  certified_accuracies([0.9] * 60 + [0.6] * 40, [1] * 60 + [1, 0] * 20, below=0.95)]
+    [(0.85, 0.6), (0.6, 1.0)]
+    """
+    targets = [target for target in LADDER if target < below]
+    found: list[GuaranteedThreshold] = []
+    for target in targets:
+        certified = guaranteed_threshold(confidence, correct, target, delta / len(targets))
+        if certified.threshold is not None and (not found or certified.accepted > found[-1].accepted):
+            found.append(certified)
+    return found
 
 
 def _tail(accepted: npt.NDArray[np.integer], errors: npt.NDArray[np.integer], target: float) -> Floats:

@@ -3,116 +3,179 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json
-from calmix.run import Run
-from calmix.user_error import UserError, check_least
+from calmix.run import is_comparison
+from calmix.user_error import UserError
 
-if TYPE_CHECKING:
-    from calmix.calibration.selective import GuaranteedThreshold
+ACCEPTING, COLUMNS, COMPUTING = "Which answers to accept", "Columns", "Computing"
+CLASSES_SHOWN = 5
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="A finished run.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A run, a checkpoint, a directory of 'calmix calibrate', or a comparison: its recommended "
+            "model."
+        ),
+    ],
     input: Annotated[str | None, typer.Option(help="The data to predict, as for train.")] = None,
     output: Annotated[Path | None, typer.Option(help="The file to write.")] = None,
+    text: Annotated[str | None, typer.Option(help="One text, in place of --input and --output.")] = None,
+    text_pair: Annotated[str | None, typer.Option(help="The second text of a pair, beside --text.")] = None,
+    skip_blank: Annotated[
+        bool, typer.Option("--skip-blank", help="Leave rows without a text out, and say which.")
+    ] = False,
     target_accuracy: Annotated[
         float | None,
-        typer.Option(help="Accept as many rows as this accuracy allows, with a 95 % guarantee."),
+        typer.Option(
+            help="Accept as many rows as this accuracy allows, with a 95 % guarantee.",
+            rich_help_panel=ACCEPTING,
+        ),
     ] = None,
     accept_above: Annotated[
-        float | None, typer.Option(help="Accept rows whose confidence is at least this.")
+        float | None,
+        typer.Option(help="Accept rows whose confidence is at least this.", rich_help_panel=ACCEPTING),
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
-    pair_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
-    choices_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Default: rows are numbered.")] = None,
-    image_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            help="Labelled rows that certify the target. Default: those of the run.",
+            rich_help_panel=ACCEPTING,
+        ),
+    ] = None,
+    reject_ood: Annotated[
+        bool,
+        typer.Option(
+            "--reject-ood",
+            help="Mark rows below the out-of-domain threshold that 'calmix ood' saved with the run; they are "
+            "never accepted.",
+            rich_help_panel=ACCEPTING,
+        ),
+    ] = False,
+    text_column: Annotated[
+        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
+    ] = None,
+    pair_column: Annotated[
+        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
+    ] = None,
+    choices_column: Annotated[
+        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Default: rows are numbered.", rich_help_panel=COLUMNS)
+    ] = None,
+    image_column: Annotated[
+        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows per batch.", rich_help_panel=COMPUTING)] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=COMPUTING)] = "auto",
     trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file, and say which answers may be accepted automatically.
 
+    The output has the columns of the input, then predicted_label, the probability of every class, confidence
+    and, where it was asked for, accept and reject_ood.
+
     Example: calmix predict run --input new.csv --output answers.csv --target-accuracy 0.95
+
+    Example: calmix predict run --text "a warm and clever film"
     """
-    from calmix.data.columns import ColumnNames
-    from calmix.data.reading import read_rows
-    from calmix.io.writing import check_writable, write_table
+    if text is not None and (input is not None or output is not None):
+        raise UserError("--text stands in place of --input and --output", remedy="give one or the others")
+    if text is None and text_pair is not None:
+        raise UserError("--text-pair belongs to --text", remedy="give --text too")
+    if text is None and (input is None or output is None):
+        raise UserError(
+            "both --input and --output are needed", remedy='name the two files, or give --text "…"'
+        )
 
-    opened = Run.open(run)
-    if input is None or output is None:
-        raise UserError("both --input and --output are needed", remedy="name the two files")
-    check_least("--batch-size", batch_size, 1)
-    check_writable(output)
-    guarantee = _guarantee(opened, target_accuracy, accept_above)
-    trained, metrics = opened.config(), opened.metrics()
-    columns = ColumnNames.from_options(
-        text=text_column or trained["text_column"],
-        pair=pair_column or trained["pair_column"],
-        choices=choices_column or trained["choices_column"],
-        label=trained["label_column"],
-        id=id_column,
-        image=image_column or trained.get("image_column"),
-    )
-    # The choices of a row have no names, but their number must be that of training.
-    names = tuple(metrics["label_names"]) if metrics["task"] == "choice" else None
-    rows = read_rows(input, "input", columns, names, labelled=False, task=metrics["task"])
+    from calmix.training.predicting import predict_file, predict_text
+    from calmix.training.saved_classifier import open_classifier
 
-    from calmix.training.prediction import answer_table, predict_with_checkpoint
+    path = source
+    if is_comparison(source):
+        from calmix.experiments.recommended_run import recommended_run
 
-    logits = predict_with_checkpoint(
-        opened.model,
-        rows,
-        max_length=trained["max_length"],
-        batch_size=batch_size,
-        device=device,
-        trust_remote_code=trust_remote_code,
-    )
-    threshold = accept_above if guarantee is None else guarantee.threshold
-    decides = guarantee is not None or accept_above is not None
-    table = answer_table(rows, logits, metrics["label_names"], threshold, decides=decides)
-    write_table(output, table)
-    summary: dict[str, Any] = {"output": str(output), "rows": len(rows)}
-    if decides:
-        accepted = sum(table.column("accept").to_pylist())
-        summary |= {"accepted": accepted, "coverage": accepted / len(rows), "threshold": threshold}
-    if guarantee is not None:
-        summary |= {
-            "target_accuracy": guarantee.target_accuracy,
-            "guarantee": guarantee.explain(),
-            "validation_coverage": guarantee.coverage,
-            "rows_needed": guarantee.rows_needed,
-        }
+        path = recommended_run(source).path
+    classifier = open_classifier(path)
+    settings: dict[str, Any] = {
+        "target_accuracy": target_accuracy,
+        "accept_above": accept_above,
+        "validation": validation,
+        "reject_ood": reject_ood,
+        "batch_size": batch_size,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+    }
+    if text is not None:
+        result = predict_text(classifier, text, text_pair, **settings)
+    else:
+        assert input is not None
+        assert output is not None
+        columns = classifier.columns(
+            text=text_column, pair=pair_column, choices=choices_column, id=id_column, image=image_column
+        )
+        result = predict_file(classifier, input, output, columns=columns, skip_blank=skip_blank, **settings)
+    result = {"source": str(path), **result}
     if as_json:
-        print_json(summary)
+        print_json(result)
+    elif text is not None:
+        _print_answer(result)
+    else:
+        _print_summary(result, source)
+
+
+def _print_answer(result: dict[str, Any]) -> None:
+    print(f"{result['predicted_label']} ({result['confidence']:.1%})")
+    ranked = sorted(result["probabilities"].items(), key=lambda one: -one[1])
+    for name, probability in ranked[:CLASSES_SHOWN]:
+        print(f"  {probability:6.1%}  {name}")
+    if len(ranked) > CLASSES_SHOWN:
+        print(f"  and {len(ranked) - CLASSES_SHOWN} more classes")
+    _print_rule(result)
+    for name in ("accept", "reject_ood"):
+        if name in result:
+            print(f"{name}: {'yes' if result[name] else 'no'}")
+    for note in result["notes"]:
+        print(f"note: {note}")
+
+
+def _print_summary(result: dict[str, Any], source: Path) -> None:
+    rows = result["rows"]
+    if result["source"] != str(source):
+        print(f"recommended model: {result['source']}")
+    print(f"{rows} rows written to {result['output']}")
+    for note in result["notes"]:
+        print(f"note: {note}")
+    _print_rule(result)
+    if "accepted" in result:
+        print(f"accepted: {result['accepted']} of {rows} rows (coverage {result['coverage']:.1%})")
+    if "rejected_ood" in result:
+        print(f"out of domain: {result['rejected_ood']} of {rows} rows")
+
+
+def _print_rule(result: dict[str, Any]) -> None:
+    """By what answers are accepted; where the target cannot be certified, what can be."""
+    if "ood_rule" in result:
+        print(result["ood_rule"])
+    if "guarantee" not in result:
         return
-    print(f"{len(rows)} rows written to {output}")
-    if guarantee is not None:
-        print(guarantee.explain())
-    if decides:
-        print(f"accepted: {summary['accepted']} of {len(rows)} rows (coverage {summary['coverage']:.1%})")
-
-
-def _guarantee(
-    run: Run, target_accuracy: float | None, accept_above: float | None
-) -> GuaranteedThreshold | None:
-    """The threshold for a target accuracy, found on the run's calibrated validation predictions."""
-    for option, value in {"--target-accuracy": target_accuracy, "--accept-above": accept_above}.items():
-        if value is not None and not 0 < value < 1:
-            raise UserError(f"{option} is {value}", remedy="give a fraction between 0 and 1, such as 0.95")
-    if target_accuracy is None:
-        return None
-    if accept_above is not None:
-        raise UserError("--target-accuracy and --accept-above exclude each other", remedy="give one of them")
-
-    from calmix.calibration.run_predictions import predictions_of_run
-    from calmix.calibration.selective import guaranteed_threshold
-
-    validation = predictions_of_run(run, "validation", calibrated=True)
-    return guaranteed_threshold(validation.confidence(), validation.correct(), target_accuracy)
+    print(result["guarantee"])
+    if result["limit"]:
+        print(f"note: {result['limit']}")
+    if result["threshold"] is not None:
+        return
+    if not result["certified"]:
+        print(f"these {result['validation_rows']} rows certify no lower accuracy either, down to 50 %")
+        return
+    print(f"what these {result['validation_rows']} rows do certify, all of it together with 95 % confidence:")
+    print("  accuracy  coverage  --accept-above")
+    for one in result["certified"]:
+        print(f"  {one['accuracy']:8.1%}  {one['coverage']:8.1%}  {one['threshold']:14.4f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calmix.training.hardware import place_in_group
+from calmix.training.row_progress import RowProgress, counting_rows
 
 Batch = dict[str, Tensor]
 
@@ -36,12 +38,19 @@ def batches_of(
 
 @torch.no_grad()
 def forward_logits(
-    model: nn.Module, encoded: Any, collator: Any, *, batch_size: int = 64, device: torch.device
+    model: nn.Module,
+    encoded: Any,
+    collator: Any,
+    *,
+    batch_size: int = 64,
+    device: torch.device,
+    title: str | None = None,
 ) -> NDArray[np.float32]:
     """Logits in evaluation mode, in the order of the rows.
 
     The processes of a group share the batches and all have the whole answer, to the same bits as one process
     alone. No Trainer is made: a second one would reset the state of accelerate that the first one trains by.
+    With a `title` the first process shows how far it is.
     """
     model.to(device).eval()
     view, order = encoded.by_length()
@@ -49,9 +58,15 @@ def forward_logits(
     # As the Trainer does: a tokenizer may make more than the network takes.
     accepted = set(inspect.signature(model.forward).parameters)
     own = []
-    for batch in batches_of(view, collator, batch_size, device, first=rank, every=processes):
-        taken = {name: value for name, value in batch.items() if name in accepted}
-        own.append(model(**taken).logits.float().cpu().numpy())
+    shown: AbstractContextManager[RowProgress | None] = nullcontext()
+    if title is not None and rank == 0:
+        shown = counting_rows(title, len(view))
+    with shown as progress:
+        for batch in batches_of(view, collator, batch_size, device, first=rank, every=processes):
+            taken = {name: value for name, value in batch.items() if name in accepted}
+            own.append(model(**taken).logits.float().cpu().numpy())
+            if progress is not None:
+                progress.advance(len(own[-1]) * processes)
     shares = [own]
     if processes > 1:
         shares = [[] for _ in range(processes)]

@@ -1,7 +1,8 @@
 """Calibrate what is already trained: a run, a predictions file or a checkpoint; the original stays as it is.
 
 The output directory holds the calibrator (`calibrator.json`, `calibrator.safetensors`) and, where it folds
-into the last layer, `model/`: a checkpoint whose plain softmax is calibrated. For a run or a predictions file
+into the last layer, `model/`: a checkpoint whose plain softmax is calibrated; where it does not,
+`uncalibrated_model/`: the network whose logits it takes. For a run or a predictions file
 it holds the calibrated predictions too.
 """
 
@@ -28,6 +29,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.calibration.run_predictions import predictions_of_run
 from calmix.data.embedded_images import is_embedded
 from calmix.run import Run, write_json
+from calmix.training.saved_classifier import UNCALIBRATED_MODEL
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -94,6 +96,9 @@ def calibrate(
         folded = opened.checkpoint is not None and calibrator.folds
         if folded:
             fold_checkpoint(opened, calibrator, fresh / "model", trust_remote_code=trust_remote_code)
+        elif opened.checkpoint is not None and opened.checkpoint.is_dir():
+            # The calibrator and the network that it belongs to stay together: `calmix predict` takes both.
+            shutil.copytree(opened.checkpoint, fresh / UNCALIBRATED_MODEL)
         for name, predictions in opened.others.items():
             write_predictions(
                 fresh / "predictions" / f"{name}.parquet", calibrate_predictions(calibrator, predictions)

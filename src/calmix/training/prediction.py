@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import softmax
 from transformers import Trainer
 
+from calmix.calibration.calibrator import load_calibrator
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
-from calmix.models.inputs import Encoded
-from calmix.models.loading import load_inputs, load_trained
+from calmix.models.inputs import Encoded, TextInputs
+from calmix.models.loading import load_inputs, load_trained, trained_labels
+from calmix.training.answers import Answers
 from calmix.training.forward_passes import best_device, forward_logits
 from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.progress import hush
+from calmix.training.saved_classifier import SavedClassifier
+from calmix.user_error import UserError
 
 
 def predict_logits(trainer: Trainer, rows: Encoded) -> NDArray[np.float32]:
@@ -56,24 +57,43 @@ def as_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
     return Predictions.from_logits(logits, rows.labels, ids=rows.row_ids, class_names=rows.label_names)
 
 
-def answer_table(
+def classify(
+    classifier: SavedClassifier,
     rows: Rows,
-    logits: NDArray[np.float32],
-    label_names: Sequence[str],
-    threshold: float | None,
     *,
-    decides: bool,
-) -> pa.Table:
-    """One line per row: its id, label, confidence, every class's probability and, where it `decides`, whether
-    the answer is accepted. Without a threshold none is."""
-    probabilities = softmax(logits.astype(np.float64), axis=1)
-    confidence = probabilities.max(axis=1)
-    columns: dict[str, Any] = {
-        "row_id": rows.row_ids,
-        "label": [label_names[index] for index in probabilities.argmax(axis=1)],
-        "confidence": confidence,
-    }
-    if decides:
-        columns["accept"] = confidence >= (np.inf if threshold is None else threshold)
-    columns |= {f"prob_{name}": probabilities[:, index] for index, name in enumerate(label_names)}
-    return pa.table(columns)
+    batch_size: int = 64,
+    device: str = "auto",
+    threads: int | None = None,
+    title: str | None = None,
+    trust_remote_code: bool = False,
+) -> Answers:
+    """The calibrated logits of a saved classifier, and which texts were cut; progress under a `title`."""
+    hush()
+    check_device(device)
+    checkpoint, trust = classifier.checkpoint, {"trust_remote_code": trust_remote_code}
+    model = load_trained(checkpoint, **trust)
+    inputs = load_inputs(checkpoint, model, max_length=classifier.max_length, **trust)
+    encoded = inputs.encode(rows)
+    collator = inputs.collator(is_choice=encoded.is_choice)
+    with prepared_processor(threads):
+        logits: NDArray[Any] = forward_logits(
+            model, encoded, collator, batch_size=batch_size, device=best_device(device), title=title
+        )
+    if classifier.calibrator is not None:
+        calibrator = load_calibrator(classifier.calibrator)
+        if calibrator.n_features_in_ != logits.shape[1]:
+            raise UserError(
+                f"a calibrator of {calibrator.n_features_in_} classes beside a network of {logits.shape[1]}",
+                file=classifier.calibrator,
+                remedy="calibrate the network again",
+            )
+        logits = calibrator.transform(logits)
+    truncated = getattr(encoded, "truncated", np.zeros(len(rows), dtype=np.bool_))
+    limit = inputs.max_length if isinstance(inputs, TextInputs) else None
+    return Answers(rows.row_ids, logits, label_names_of(classifier, logits.shape[1]), truncated, limit)
+
+
+def label_names_of(classifier: SavedClassifier, classes: int) -> tuple[str, ...]:
+    """The classes in the order of the logits; the choices of a row are numbered."""
+    names = classifier.label_names or trained_labels(classifier.checkpoint)
+    return names or tuple(str(index) for index in range(classes))

@@ -1,0 +1,149 @@
+"""Rows to be predicted, with everything that stands beside them in their file.
+
+The columns of the input are kept for the output. A row whose text is blank cannot be predicted: it is an
+error that names it, or, where asked for, it is left out. All others keep their order and the ids that they
+have in the whole file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from calmix.data.columns import PAIR_COLUMN, ColumnNames, Task, find_task
+from calmix.data.reading import rows_from_table
+from calmix.data.rows import Rows
+from calmix.data.sources import read_source
+from calmix.io.table import Table
+from calmix.user_error import UserError
+
+# How many row numbers an error lists.
+LISTED = 10
+FILLER = "-"
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """What is predicted, the columns that stood beside it, and which rows were left out."""
+
+    rows: Rows
+    columns: dict[str, pa.Array]
+    """Of the input, in its order, each as long as `rows`."""
+    blank: tuple[int, ...]
+    """Rows that were left out, counted from 1."""
+    dropped: tuple[str, ...]
+    """Columns that no table of answers can hold: the bytes of images."""
+
+
+def read_input(
+    source: str | Path,
+    columns: ColumnNames,
+    *,
+    task: Task | None = None,
+    label_names: tuple[str, ...] | None = None,
+    skip_blank: bool = False,
+) -> InputRows:
+    """The rows of a source without their labels; `label_names` are needed for multiple choice alone."""
+    table = read_source(source, "input")
+    is_image = (task or find_task(table, columns)) == "image"
+    blank = {} if is_image else blank_rows(table, columns, task)
+    positions = sorted(set().union(*blank.values()))
+    if positions and not skip_blank:
+        column = next(name for name, found in blank.items() if found)
+        raise UserError(
+            f"{_counted(positions)} no text: {_listed(positions)}",
+            file=table.source,
+            column=column,
+            remedy="fill them in, or leave them out with --skip-blank",
+        )
+    if len(positions) == table.row_count:
+        raise UserError("no row has a text", file=table.source)
+    # Filled for the checks, so that ids and row numbers stay those of the file.
+    rows = rows_from_table(_filled(table, blank), "input", columns, label_names, False, task)
+    kept = np.delete(np.arange(table.row_count), positions).tolist()
+    taken: dict[str, pa.Array] = {}
+    dropped = []
+    for name in table.names:
+        values = table.read_column(name)
+        if any(isinstance(value, bytes | np.ndarray | dict) for value in values[:1]):
+            dropped.append(name)
+        else:
+            taken[name] = as_array([values[place] for place in kept] if positions else list(values))
+    return InputRows(
+        rows.select(kept) if positions else rows,
+        taken,
+        tuple(place + 1 for place in positions),
+        tuple(dropped),
+    )
+
+
+def blank_rows(table: Table, columns: ColumnNames, task: Task | None = None) -> dict[str, list[int]]:
+    """Positions of rows that have nothing, or only spaces, where a text should be, by column."""
+    found = find_task(table, columns, task)
+    names = [columns.text] + ([columns.pair or PAIR_COLUMN] if found == "pair" else [])
+    return {
+        name: [place for place, value in enumerate(table.read_column(name)) if is_blank(value)]
+        for name in names
+        if name in table.names
+    }
+
+
+def is_blank(value: Any) -> bool:
+    """
+    >>> is_blank(None), is_blank(" "), is_blank("a")
+    (True, True, False)
+    """
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def as_array(values: Sequence[Any]) -> pa.Array:
+    """Values of one column as Arrow has them; of several kinds, all of them as text.
+
+    >>> as_array([1, "one", None]).to_pylist()
+    ['1', 'one', None]
+    """
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, OverflowError):
+        return pa.array(
+            [
+                value
+                if value is None or isinstance(value, str)
+                else json.dumps(value, ensure_ascii=False, default=str)
+                for value in values
+            ],
+            pa.string(),
+        )
+
+
+def _filled(table: Table, blank: dict[str, list[int]]) -> Table:
+    def read_column(name: str) -> Sequence[Any]:
+        values = table.read_column(name)
+        if not blank.get(name):
+            return values
+        filled = list(values)
+        for place in blank[name]:
+            filled[place] = FILLER
+        return filled
+
+    return replace(table, read_column=read_column) if any(blank.values()) else table
+
+
+def _counted(positions: Sequence[int]) -> str:
+    return "1 row has" if len(positions) == 1 else f"{len(positions)} rows have"
+
+
+def _listed(positions: Sequence[int]) -> str:
+    """
+    >>> _listed([0, 4])
+    'rows 1, 5'
+    """
+    numbers = ", ".join(str(place + 1) for place in positions[:LISTED])
+    more = f" and {len(positions) - LISTED} more" if len(positions) > LISTED else ""
+    return f"row{'s' if len(positions) > 1 else ''} {numbers}{more}"

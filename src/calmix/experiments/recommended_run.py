@@ -1,0 +1,35 @@
+"""The run that a comparison recommends, for whoever wants its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calmix.experiments.comparison import gather
+from calmix.experiments.recommendation import recommend
+from calmix.experiments.results import RUNS_FILE, Results
+from calmix.experiments.store import RunStore
+from calmix.experiments.summary import summarise
+from calmix.run import Run
+from calmix.user_error import UserError
+
+
+def recommended_run(directory: Path) -> Run:
+    """The run with the recommended model; an error that says why where there is none."""
+    is_stored = (directory / RUNS_FILE).is_file()
+    results = Results.read(directory) if is_stored else gather(directory)
+    store = RunStore(directory / "runs")
+    chosen = recommend(results, summarise(results)).run if results.runs else None
+    if chosen is None:
+        raise UserError(
+            "this comparison recommends no model",
+            file=directory,
+            remedy=f"name one of its runs, in {store.path}",
+        )
+    run = store.run(chosen)
+    if not run.model.is_dir():
+        raise UserError(
+            f"the recommended model, of run {chosen}, was not kept",
+            file=directory,
+            remedy="make the comparison again with --keep-models best",
+        )
+    return run
