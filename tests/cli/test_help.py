@@ -29,3 +29,25 @@ def test_methods_are_listed_with_their_options(calmix):
     code, out, _ = calmix("methods")
     assert code == 0
     assert "manifold-mixup" in out
+
+
+def test_the_help_of_method_lists_all_methods():
+    from calmix.cli.training_options import METHOD_HELP
+    from calmix.mixing.catalogue import method_cards
+
+    listed = METHOD_HELP.partition(":")[0].replace(" or ", ", ").split(", ")
+    assert listed == list(method_cards())
+
+
+@pytest.mark.parametrize("verb", ["train", "compare", "distill", "predict", "ood"])
+def test_what_most_people_give_is_shown_before_the_rest(calmix, monkeypatch, verb):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = calmix(verb, "--help")
+    assert max(map(len, out.splitlines())) <= 80
+    panels = [line.split()[1] for line in out.splitlines() if line.startswith("╭─")]
+    assert next(name for name in panels if name != "Arguments") == "Options"
+    first = out[: out.index("╭─", out.index("╭─ Options") + 1)]
+    common = {"predict": ["--input", "--output"], "ood": ["--in", "--out"]}
+    for option in common.get(verb, ["--train", "--test", "--model", "--output"]):
+        assert f" {option} " in first
+    assert "-column" not in first

@@ -2,7 +2,7 @@
 
 import pytest
 
-from calmix.report.ood_comparison import auroc_figure, comparison_page, headline_table
+from calmix.report.ood_comparison import auroc_figure, best_lines, comparison_page, headline_table
 from calmix.report.ood_report import READING
 from calmix.report.page import render
 
@@ -65,3 +65,11 @@ def test_without_single_seeds_there_is_no_talk_of_intervals(result):
     page = render(comparison_page(result))
     assert READING[-1] not in page
     assert "interval over rows" not in page
+
+
+def test_a_best_method_below_55_percent_is_called_guessing(result):
+    for one in result["summary"]:
+        one["auroc_mean"] = 0.54
+    (line,) = best_lines(result)
+    assert line.endswith("54.0 ± 2.0 %: no method is better than guessing.")
+    assert "better than guessing" in render(comparison_page(result))

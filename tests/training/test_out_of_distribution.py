@@ -100,6 +100,35 @@ def test_the_command(calmix, run, folder):
         assert said in page
 
 
+def test_the_saved_threshold_is_the_one_that_predict_rejects_by(calmix, run, folder, tmp_path):
+    code, out, err = calmix("ood", run.path, "--out", f"others={folder / 'other.npz'}", "--keep-rate", 0.8)
+    assert code == 0, err
+    saved = json.loads((run.path / "ood.json").read_text())
+    rule = saved["rejection"]
+    assert f"threshold: {run.path / 'ood.json'}" in out
+    assert "AUROC" in saved["verdicts"][0]
+    for line in saved["verdicts"]:
+        assert line in out
+    assert saved["recommended"]["reason"] in out
+    # From the validation rows alone: the conformal quantile of their scores.
+    logits = predictions_of_run(run, "validation", calibrated=True).values
+    scores = np.sort(ood.SCORES[rule["score"]](logits))
+    place = int((len(scores) + 1) * 0.2 + 1e-9)
+    assert (rule["rows"], rule["keep"]) == (len(scores), 0.8)
+    assert rule["threshold"] == (scores[place - 1] if place else None)
+    answers = tmp_path / "a.jsonl"
+    code, out, err = calmix(
+        "predict", run.path, "--input", folder / "other.npz", "--output", answers, "--reject-ood",
+        "--accept-above", 0.01, "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = [json.loads(line) for line in answers.read_text().splitlines()]
+    rejected = [row["reject_ood"] for row in rows]
+    assert np.mean(rejected) == pytest.approx(rule["rejected"]["others"])
+    assert [row["accept"] for row in rows] == [not value for value in rejected]
+    assert json.loads(out)["rejected_ood"] == sum(rejected)
+
+
 def test_without_in_the_run_s_own_test_is_the_familiar_set(calmix, run, folder):
     code, out, err = calmix("ood", run.path, "--out", folder / "other.npz", "--mc-dropout", 0, "--json")
     assert code == 0, err
@@ -261,7 +290,8 @@ def test_a_text_run_against_other_texts_and_noise(calmix, reviews, tmp_path):
     assert code == 0, err
     result = json.loads(out)
     assert [one["name"] for one in result["sets"]] == ["test", "other", "gaussian noise"]
-    assert result["mc_dropout"] == 10
+    assert result["mc_dropout"] == 0  # ten passes would take ten times as long
+    assert {found["score"] for found in result["scores"]} == set(ood.SCORES)
 
 
 def test_a_network_without_dropout_says_so_and_gives_the_other_scores(calmix, folder, run, tmp_path):
@@ -270,7 +300,9 @@ def test_a_network_without_dropout_says_so_and_gives_the_other_scores(calmix, fo
         "--epochs", 1, "--batch-size", 60, "--output", tmp_path / "run",
     )  # fmt: skip
     assert code == 0, err
-    code, out, err = calmix("ood", tmp_path / "run", "--out", folder / "other.npz", "--json")
+    code, out, err = calmix(
+        "ood", tmp_path / "run", "--out", folder / "other.npz", "--mc-dropout", 2, "--json"
+    )
     assert code == 0, err
     result = json.loads(out)
     assert result["mc_dropout"] == 0
@@ -312,6 +344,12 @@ def test_a_comparison_shows_its_methods_side_by_side(calmix, folder, run, tmp_pa
     code, out, err = calmix("ood", tmp_path / "comparison", *question)
     assert code == 0, err
     assert "mean ± standard deviation over 2 seeds" in " ".join(out.split())
+    assert "has the highest AUROC" in out
+    for one in result["runs"]:
+        saved = json.loads((Path(one["run"]) / "ood.json").read_text())["rejection"]
+        assert [saved[key] for key in ("threshold", "rows")] == [
+            one["rejection"][key] for key in ("threshold", "rows")
+        ]
     dropped = Path(result["runs"][3]["run"]) / "model"
     dropped.rename(dropped.with_name("gone"))
     code, out, err = calmix("ood", tmp_path / "comparison", *question)

@@ -9,7 +9,7 @@ import typer
 
 from calmix.cli import training_options as options
 from calmix.cli.options import AsJson, Config, print_json, print_line
-from calmix.cli.training_options import OUTPUT, training_values
+from calmix.cli.training_options import COMMON, METHOD_HELP, training_values
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def compare(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help="plain,cls-mixup:alpha=1,...: see 'calmix methods'. plain is always in.",
-            rich_help_panel=COMPARISON,
+            help=f"plain,cls-mixup:alpha=1,... of {METHOD_HELP} plain is always in.",
+            rich_help_panel=COMMON,
         ),
     ] = None,
     seeds: Annotated[
         list[str] | None,
-        typer.Option(help="0,1,2 by default. One seed tells nothing.", rich_help_panel=COMPARISON),
+        typer.Option(help="0,1,2 by default. One seed tells nothing.", rich_help_panel=COMMON),
     ] = None,
     vary: Annotated[
         list[str] | None,
@@ -94,7 +94,7 @@ def compare(
     output: Annotated[
         str | None,
         typer.Option(
-            help="The directory of the comparison; the same command goes on.", rich_help_panel=OUTPUT
+            help="The directory of the comparison; the same command goes on.", rich_help_panel=COMMON
         ),
     ] = None,
     checkpoint_steps: options.CheckpointSteps = None,

@@ -10,7 +10,15 @@ import typer
 from calmix.cli import training_options as options
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, config_tables, parse_assignments
 from calmix.cli.train import run_training
-from calmix.cli.training_options import DATA, OUTPUT, TRAINING, training_values
+from calmix.cli.training_options import (
+    COMMON,
+    DATA,
+    METHOD_HELP,
+    OUTPUT,
+    TRAINING,
+    complete_method,
+    training_values,
+)
 from calmix.run import Run
 from calmix.user_error import UserError
 
@@ -24,7 +32,7 @@ def distill(
         typer.Option(
             help="A run, a checkpoint, a predictions file with row ids, or a method to train a teacher with "
             "first; several times: their probabilities are averaged.",
-            rich_help_panel=DISTILLATION,
+            rich_help_panel=COMMON,
         ),
     ] = None,
     tau: Annotated[
@@ -101,12 +109,15 @@ def distill(
         typer.Option(
             help="The student: 'default', a checkpoint directory or a hub name. Left out: the network that "
             "the first teacher's run started from.",
-            rich_help_panel=TRAINING,
+            rich_help_panel=COMMON,
         ),
     ] = None,
     model_option: options.ModelOption = None,
     method: Annotated[
-        str, typer.Option(help="Of the student; see 'calmix methods'.", rich_help_panel=TRAINING)
+        str,
+        typer.Option(
+            help=f"Of the student: {METHOD_HELP}", rich_help_panel=TRAINING, autocompletion=complete_method
+        ),
     ] = "plain",
     alpha: options.Alpha = None,
     label_smoothing: options.LabelSmoothing = 0.0,
@@ -124,11 +135,11 @@ def distill(
     aum_percentile: options.AumPercentile = 0.8,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
-    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=COMMON)] = 0,
     device: options.Device = "auto",
     threads: options.Threads = None,
     output: Annotated[
-        str | None, typer.Option(help="The run directory to make.", rich_help_panel=OUTPUT)
+        str | None, typer.Option(help="The run directory to make.", rich_help_panel=COMMON)
     ] = None,
     plain_run: Annotated[
         str | None,

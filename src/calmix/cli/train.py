@@ -9,7 +9,13 @@ import typer
 
 from calmix.cli import training_options as options
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
-from calmix.cli.training_options import OUTPUT, TRAINING, training_values
+from calmix.cli.training_options import (
+    COMMON,
+    METHOD_HELP,
+    TRAINING,
+    complete_method,
+    training_values,
+)
 from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.user_error import UserError
@@ -28,7 +34,10 @@ def train(
     image_column: options.ImageColumn = None,
     model: options.Model = "default",
     model_option: options.ModelOption = None,
-    method: Annotated[str, typer.Option(help="See 'calmix methods'.", rich_help_panel=TRAINING)] = "plain",
+    method: Annotated[
+        str,
+        typer.Option(help=METHOD_HELP, rich_help_panel=COMMON, autocompletion=complete_method),
+    ] = "plain",
     alpha: options.Alpha = None,
     label_smoothing: options.LabelSmoothing = 0.0,
     method_option: options.MethodOption = None,
@@ -46,18 +55,18 @@ def train(
     student_layers: options.StudentLayers = None,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
-    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=TRAINING)] = 0,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=COMMON)] = 0,
     device: options.Device = "auto",
     threads: options.Threads = None,
     output: Annotated[
-        str | None, typer.Option(help="The run directory to make.", rich_help_panel=OUTPUT)
+        str | None, typer.Option(help="The run directory to make.", rich_help_panel=COMMON)
     ] = None,
     plain_run: Annotated[
         str | None,
         typer.Option(help="The plain run a guided method starts from.", rich_help_panel=TRAINING),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was cut off.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--resume", help="Go on with a run that was cut off.", rich_help_panel=COMMON)
     ] = False,
     checkpoint_steps: options.CheckpointSteps = None,
     checkpoint_minutes: options.CheckpointMinutes = 5.0,

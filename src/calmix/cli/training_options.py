@@ -8,22 +8,34 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli.options import config_tables, parse_assignments
+from calmix.mixing.catalogue import method_cards
 from calmix.training.model_settings import check_rate_suits, settings_for, trainer_settings_for
 
-# The groups under which `--help` lists the options.
-DATA, TRAINING, OUTPUT = "Data", "Training", "Run"
+# The groups under which `--help` lists the options. The first is typer's own, which it shows first: what
+# most people give.
+COMMON, DATA, TRAINING, OUTPUT = "Options", "Data", "Training", "Run"
+METHOD_HELP = (
+    "plain, aum-saliency, cls-mixup, erl, features-only, focal, informed-mixup, input-mixup, "
+    "kernel-warping, manifold-mixup, on-off-manifold, rankmixup, regmixup or tdmixup: see 'calmix methods'."
+)
+
+
+def complete_method() -> list[str]:
+    """For the shell."""
+    return list(method_cards())
+
 
 Train = Annotated[
     str | None,
-    typer.Option(help="Training file, directory of splits or hub dataset.", rich_help_panel=DATA),
+    typer.Option(help="Training file, directory of splits or hub dataset.", rich_help_panel=COMMON),
 ]
 Validation = Annotated[
     str | None,
-    typer.Option(help="Validation file; a tenth of training if left out.", rich_help_panel=DATA),
+    typer.Option(help="Validation file; a tenth of training if left out.", rich_help_panel=COMMON),
 ]
 Test = Annotated[
     list[str] | None,
-    typer.Option(help="[NAME=]FILE, any number of times; the first is in-domain.", rich_help_panel=DATA),
+    typer.Option(help="[NAME=]FILE, any number of times; the first is in-domain.", rich_help_panel=COMMON),
 ]
 TextColumn = Annotated[str | None, typer.Option(help="Default: text.", rich_help_panel=DATA)]
 PairColumn = Annotated[str | None, typer.Option(help="Default: text_pair.", rich_help_panel=DATA)]
@@ -38,7 +50,7 @@ Model = Annotated[
     typer.Option(
         help="'default', a checkpoint, a hub name, or made anew: text-cnn; for images vgg16, resnet18, "
         "resnet34, resnet50, resnet-small.",
-        rich_help_panel=TRAINING,
+        rich_help_panel=COMMON,
     ),
 ]
 ModelOption = Annotated[

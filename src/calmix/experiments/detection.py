@@ -92,12 +92,14 @@ def detect_all(
     **settings: Any,
 ) -> dict[str, Any]:
     """`training.out_of_distribution.detect` for every run, and what the seeds of each arm agree on."""
+    from calmix.training.ood_threshold import save_ood_threshold
     from calmix.training.out_of_distribution import detect
 
     found = []
     for number, (cell, run) in enumerate(kept.runs, start=1):
         print(f"[{number}/{len(kept.runs)}] {cell.title}", file=sys.stderr)
         result = detect(run, inside, outside, **settings)
+        save_ood_threshold(run, result)
         del result["histograms"]
         found.append({"arm": cell.arm.name, "seed": cell.seed, **result})
     first = found[0]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.calibration.ood_verdict import GUESSING
 from calmix.report.comparison_figures import axis_of_arms, height_for
 from calmix.report.ood_report import METRIC_TITLES, READING, SCORE_TITLES, STAGE_TITLES
 from calmix.report.page import (
@@ -177,7 +178,7 @@ def comparison_page(result: Mapping[str, Any]) -> Page:
     )
     return Page(
         title="Which method knows what it does not know?",
-        lead=" ".join(best_line(result, out) for out in outs),
+        lead=" ".join(best_lines(result)),
         facts=Facts(
             (
                 Fact("Comparison", Path(result["comparison"]).name, result["comparison"]),
@@ -206,6 +207,11 @@ def reading(result: Mapping[str, Any]) -> tuple[str, ...]:
     return READING if has_single_seeds(result) else READING[:-1]
 
 
+def best_lines(result: Mapping[str, Any]) -> list[str]:
+    """One line for every out-set."""
+    return [best_line(result, out) for out in dict.fromkeys(record["out"] for record in result["summary"])]
+
+
 def best_line(result: Mapping[str, Any], out: str) -> str:
     """The arm and way with the highest mean AUROC, beside what plain training gives as it is."""
     cells = [
@@ -217,6 +223,8 @@ def best_line(result: Mapping[str, Any], out: str) -> str:
     best, arm, way = max(cells, key=lambda cell: cell[0]["auroc_mean"])
     first, first_arm, first_way = cells[0]
     line = f"{out}: {arm}, {way}, has the highest AUROC, {percent(best, 'auroc')} %"
+    if best["auroc_mean"] < GUESSING:
+        return f"{line}: no method is better than guessing."
     return f"{line}." if best is first else f"{line}; {first_arm}, {first_way}, {percent(first, 'auroc')} %."
 
 

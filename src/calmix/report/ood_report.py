@@ -142,7 +142,10 @@ def ood_page(result: Mapping[str, Any]) -> Page:
         ),
         sections=(
             Section("Confidence", (Beside(charts),)),
-            Section("Detection", (detection_table(result), *blocks)),
+            Section(
+                "Detection",
+                (detection_table(result), *(Prose(line) for line in conclusions(result)[-2:]), *blocks),
+            ),
             Section("How to read this", tuple(Prose(text) for text in READING)),
         ),
     )
@@ -160,12 +163,25 @@ READING = (
 )
 
 
+def conclusions(result: Mapping[str, Any]) -> list[str]:
+    """The verdicts, the score to reject rows by, and what its threshold does to every set."""
+    recommended, rejection = result["recommended"], result["rejection"]
+    lines = [
+        *result["verdicts"],
+        f"recommended score: {SCORE_TITLES[recommended['score']]}; {recommended['reason']}",
+    ]
+    if rejection["threshold"] is None:
+        return [*lines, rejection["rule"]]
+    shares = ", ".join(f"{100 * share:.1f} % of {name}" for name, share in rejection["rejected"].items())
+    return [*lines, f"{rejection['rule']}; it rejects {shares}"]
+
+
 def lead(result: Mapping[str, Any]) -> str:
-    """What happens to confidence on other data, in one sentence for each set."""
+    """The verdicts, and what happens to confidence on other data."""
     first, *others = result["sets"]
     said = [f"On {first['name']} the calibrated model is {_percent(first)} sure on average"]
     said += [f"on {one['name']} {_percent(one)}" for one in others]
-    return ", ".join(said) + "."
+    return " ".join([*result["verdicts"], ", ".join(said) + "."])
 
 
 def _percent(one: Mapping[str, Any]) -> str:

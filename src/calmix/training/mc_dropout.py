@@ -12,6 +12,7 @@ Reference: Gal & Ghahramani, ICML 2016; Thulasidasan et al., NeurIPS 2019 (10 pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from calmix.randomness import stream
 from calmix.training.forward_passes import Batch, batches_of, best_device
 from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.progress import hush
+from calmix.training.row_progress import RowProgress, counting_rows
 from calmix.user_error import UserError
 
 
@@ -98,8 +100,10 @@ def dropout_passes(
     seed: int = 0,
     batch_size: int = 64,
     device: torch.device | None = None,
+    title: str | None = None,
 ) -> DropoutPasses:
-    """`passes` passes over all rows. What is dropped depends on (seed, pass, batch) alone."""
+    """`passes` passes over all rows. What is dropped depends on (seed, pass, batch) alone. With a `title`,
+    shows how many rows all passes have seen."""
     if passes < 1:
         raise UserError(
             f"{passes} passes with dropout", remedy="give a whole number of at least 1, such as 10"
@@ -112,10 +116,16 @@ def dropout_passes(
         return batches_of(view, collator, batch_size, device)
 
     head = DropoutHead.find(model, next(batches()))
-    with torch.random.fork_rng():
+    shown: AbstractContextManager[RowProgress | None] = nullcontext()
+    if title is not None and head is None:
+        shown = counting_rows(title, passes * len(view))
+    with torch.random.fork_rng(), shown as progress:
         if head is None:
             parts = [
-                [_logits(model, batch, (seed, number, place)) for place, batch in enumerate(batches())]
+                [
+                    _counted(_logits(model, batch, (seed, number, place)), progress)
+                    for place, batch in enumerate(batches())
+                ]
                 for number in range(passes)
             ]
             encoder_passes = passes
@@ -131,6 +141,12 @@ def dropout_passes(
     logits = np.empty_like(by_length)
     logits[:, order] = by_length
     return DropoutPasses(logits, encoder_passes)
+
+
+def _counted(logits: NDArray[np.float32], progress: RowProgress | None) -> NDArray[np.float32]:
+    if progress is not None:
+        progress.advance(len(logits))
+    return logits
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calmix.calibration.ood import SCORES
-from calmix.run import Run
+from calmix.run import Run, write_json
 from calmix.user_error import UserError
 
 OOD_FILE = "ood.json"
 KEEP = 0.95
+NAMES = {
+    "msp": "confidence",
+    "max_logit": "largest logit",
+    "energy": "energy",
+    "entropy": "negative entropy",
+}
 
 
 @dataclass(frozen=True)
@@ -58,19 +66,30 @@ class OodThreshold:
         """
         >>> print(OodThreshold("energy", 1.25, 0.95, 400).explain())
         energy below 1.25 is out of domain: keeps 95 % of in-domain rows (from 400 validation rows)
+        >>> print(OodThreshold("msp", 0.0, 0.95, 400).explain())
+        confidence below 0.5 is out of domain: keeps 95 % of in-domain rows (from 400 validation rows)
         """
         share = f"{100 * self.keep:g} %"
         if self.threshold is None:
             needed = math.ceil(1 / (1 - self.keep) - 1e-9) - 1
             return f"{self.rows} validation rows give no threshold that keeps {share}: it takes {needed}"
+        # The score of confidence is its log-odds, which a reader need not know.
+        value = 1 / (1 + math.exp(-self.threshold)) if self.score == "msp" else self.threshold
         return (
-            f"{self.score} below {self.threshold:.4g} is out of domain: keeps {share} of in-domain rows "
+            f"{NAMES[self.score]} below {value:.4g} is out of domain: keeps {share} of in-domain rows "
             f"(from {self.rows} validation rows)"
         )
 
 
 def ood_file(run: Run) -> Path:
     return run.path / OOD_FILE
+
+
+def save_ood_threshold(run: Run, result: Mapping[str, Any]) -> Path:
+    """What `detect` found, as far as `calmix predict` and a reader of the file need it."""
+    kept = ("in", "sets", "verdicts", "recommended", "rejection", "notes")
+    write_json(ood_file(run), {name: result[name] for name in kept})
+    return ood_file(run)
 
 
 def read_ood_threshold(run: Run | None, source: Path) -> OodThreshold:

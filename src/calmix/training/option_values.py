@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from calmix.user_error import UserError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DYNAMICS = ("training", "epoch_end", "off")
+NOISES = ("gaussian",)
 
 
 def check_device_name(device: str) -> None:
@@ -28,3 +30,11 @@ def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
     """
     if value not in choices:
         raise UserError(f"{option} is {value!r}", remedy=f"choose one of {', '.join(choices)}")
+
+
+def check_detection(outside: Collection[Any], noise: str | None) -> None:
+    """`calmix ood` has something to tell apart."""
+    if noise is not None and noise not in NOISES:
+        raise UserError(f"--noise is {noise!r}", remedy=f"there is {', '.join(NOISES)}")
+    if not outside and noise is None:
+        raise UserError("nothing to tell apart", remedy="give --out NAME=FILE or --noise gaussian")

@@ -1,7 +1,8 @@
 """How well a run's confidence tells data like its training data from other data.
 
 Scores of every row (`calibration.ood`) from the saved model, with its temperature (`calibrated`) and without
-(`uncalibrated`); where the network has dropout, the same from the mean of several passes with dropout on.
+(`uncalibrated`); on request the same from the mean of several passes with dropout on, which takes as many
+times as long.
 Confidence is shown at three stages: as trained, with the temperature, and under `mc_dropout` that of the mean
 of passes without the temperature, since MC dropout is an alternative to it.
 """
@@ -9,7 +10,7 @@ of passes without the temperature, since MC dropout is an alternative to it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,8 @@ from scipy.special import softmax
 
 from calmix.calibration.ood import SCORES
 from calmix.calibration.ood_intervals import METRICS, detection_metrics
+from calmix.calibration.ood_verdict import RecommendedScore, recommend_score, verdict
+from calmix.calibration.run_predictions import predictions_of_run
 from calmix.data.pixels import PixelStatistics
 from calmix.data.rows import Rows
 from calmix.models.inputs import ImageInputs
@@ -29,13 +32,14 @@ from calmix.training.forward_passes import batches_of, best_device, forward_logi
 from calmix.training.hardware import check_device, prepared_processor
 from calmix.training.mc_dropout import DropoutPasses, NoDropout, dropout_passes
 from calmix.training.noise import NoiseImages, noise_for_words, stack_pixels
+from calmix.training.ood_threshold import KEEP, OodThreshold
+from calmix.training.option_values import check_detection
 from calmix.training.progress import hush
 from calmix.user_error import UserError
 
 STAGES = ("uncalibrated", "calibrated")
 # Scores of a mean of probabilities; it has no logits of its own.
 DROPOUT_SCORES = ("msp", "entropy")
-NOISES = ("gaussian",)
 HISTOGRAM_BINS = 25
 
 
@@ -80,7 +84,7 @@ class Detector:
         self,
         run: Run,
         *,
-        passes: int = 10,
+        passes: int = 0,
         seed: int = 0,
         batch_size: int = 64,
         device: str = "auto",
@@ -142,12 +146,18 @@ class Detector:
 
     def _forward(self, name: str, encoded: Any, collator: Any) -> Scored:
         settings: dict[str, Any] = {"batch_size": self.batch_size, "device": self.device}
-        logits = forward_logits(self.model, encoded, collator, **settings)
+        logits = forward_logits(self.model, encoded, collator, **settings, title=name)
         dropout = None
         if self.passes:
             try:
                 dropout = dropout_passes(
-                    self.model, encoded, collator, passes=self.passes, seed=self.seed, **settings
+                    self.model,
+                    encoded,
+                    collator,
+                    passes=self.passes,
+                    seed=self.seed,
+                    title=f"{name}, MC dropout",
+                    **settings,
                 )
             except NoDropout as error:
                 self.passes = 0
@@ -171,6 +181,22 @@ def compare_sets(
     return found
 
 
+def recommended_score(inside: Scored, outside: Sequence[Scored]) -> RecommendedScore:
+    """Among the scores of the saved model's own logits, which `calmix predict` can take as they come."""
+    return recommend_score(
+        {name: score(inside.logits) for name, score in SCORES.items()},
+        [{name: score(one.logits) for name, score in SCORES.items()} for one in outside],
+    )
+
+
+def verdicts(inside: str, scores: Sequence[Mapping[str, Any]], recommended: str) -> list[str]:
+    """For every out-set a sentence on calibrated confidence, and on the recommended score if that differs."""
+    told = [
+        found for found in scores if found["stage"] == "calibrated" and found["score"] in ("msp", recommended)
+    ]
+    return [verdict(found["score"], inside, found["out"], found) for found in told]
+
+
 def histograms(sets: Sequence[Scored], temperature: float) -> dict[str, Any]:
     """The share of rows by confidence, for every set and stage."""
     edges = np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
@@ -190,17 +216,19 @@ def detect(
     *,
     in_name: str = "in",
     noise: str | None = None,
-    passes: int = 10,
+    passes: int = 0,
     seed: int = 0,
     batch_size: int = 64,
     device: str = "auto",
     trust_remote_code: bool = False,
+    keep: float = KEEP,
 ) -> dict[str, Any]:
-    """All of it as plain values, ready for JSON and the report."""
-    if noise is not None and noise not in NOISES:
-        raise UserError(f"--noise is {noise!r}", remedy=f"there is {', '.join(NOISES)}")
-    if not outside and noise is None:
-        raise UserError("nothing to tell apart", remedy="give --out NAME=FILE or --noise gaussian")
+    """All of it as plain values, ready for JSON and the report.
+
+    `rejection` is the rule by which `calmix predict --reject-ood` would reject rows: the recommended score,
+    with a threshold that keeps the share `keep` of in-domain rows, from the run's validation rows alone.
+    """
+    check_detection(outside, noise)
     detector = Detector(
         run,
         passes=passes,
@@ -215,6 +243,10 @@ def detect(
         strange.append(detector.score_noise(f"{noise} noise", inside))
     temperature = float(detector.metrics["temperature"])
     every = [familiar, *strange]
+    scores = compare_sets(familiar, strange, temperature, seed=seed)
+    recommended = recommended_score(familiar, strange[: len(outside)] or strange)
+    validation = predictions_of_run(run, "validation", calibrated=True)
+    rejection = OodThreshold.fit(recommended.score, validation.values, keep)
     return {
         "run": str(run.path),
         "method": detector.metrics["method"],
@@ -233,7 +265,14 @@ def detect(
             for one in every
         ],
         "metrics": list(METRICS),
-        "scores": compare_sets(familiar, strange, temperature, seed=seed),
+        "scores": scores,
+        "verdicts": verdicts(familiar.name, scores, recommended.score),
+        "recommended": asdict(recommended),
+        "rejection": {
+            **asdict(rejection),
+            "rule": rejection.explain(),
+            "rejected": {one.name: float(rejection.rejects(one.logits).mean()) for one in every},
+        },
         "histograms": histograms(every, temperature),
         "notes": list(dict.fromkeys(detector.notes)),
     }
