@@ -242,3 +242,28 @@ def test_bad_input_is_one_line(calmix, tmp_path, monkeypatch, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "train"])
+def test_an_unclosed_quote_is_refused_alike_by_all_verbs(calmix, tmp_path, monkeypatch, verb):
+    """In the last column it used to swallow the rows after it: n = 2 of 4, exit code 0."""
+    monkeypatch.chdir(tmp_path)
+    rows = ['0,0.9,0.1,good,a\n1,0.2,0.8,bad,"b\n0,0.7,0.3,fine,c\n1,0.4,0.6,poor,d\n']
+    (tmp_path / "a.csv").write_text("".join(["label,prob_0,prob_1,text,note\n", *rows]))
+    arguments = (
+        ["a.csv"] if verb == "evaluate" else ["--train", "a.csv", "--model", "text-cnn", "--output", "run"]
+    )
+    code, out, err = calmix(verb, *arguments)
+    assert (code, out) == (2, "")
+    assert err == (
+        "calmix: a.csv, row 2: a double quote is never closed; "
+        "inside a quoted field write a double quote twice\n"
+    )
+
+
+def test_semicolons_are_read_with_a_note(calmix, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "semicolons.csv").write_text("label;prob_0;prob_1\n0;0.9;0.1\n1;0.2;0.8\n")
+    code, out, _ = calmix("evaluate", "semicolons.csv", "--json")
+    assert (code, json.loads(out)["files"][0]["n"]) == (0, 2)
+    assert "note: semicolons.csv: read as separated by semicolons" in caplog.text

@@ -22,9 +22,10 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
 
     What is wrong with the file as a file, now or while it is read, is a `UserError`.
     """
+    if "\0" in str(path):
+        raise UserError("no file can have a NUL in its name", file=str(path).replace("\0", "\\0"))
     try:
-        # Python takes a name with a NUL for a ValueError.
-        with open(path, "rb") as packed:  # noqa: PTH123
+        with Path(path).open("rb") as packed:
             stream = cast("BinaryIO", gzip.GzipFile(fileobj=packed) if is_gzipped(path) else packed)
             begin = stream.peek(1 << 13)  # type: ignore[attr-defined]
             if len(begin) < 1 << 12 and not begin.strip(BLANK):

@@ -35,6 +35,7 @@ class ParquetTable:
     def column(self, name: str) -> pa.ChunkedArray:
         with refusing(BROKEN, self.source):
             table = self._file.read(columns=[name])
+        self._check_rows(len(table))
         return self._validated(table, 0).column(name)
 
     def batches(self, batch_rows: int | None) -> Iterator[pa.Table]:
@@ -42,6 +43,7 @@ class ParquetTable:
         if batch_rows is None:
             with refusing(BROKEN, self.source):
                 table = self._file.read()
+            self._check_rows(len(table))
             yield self._validated(table, 0)
             return
         with refusing(BROKEN, self.source):
@@ -55,6 +57,13 @@ class ParquetTable:
                 table = pa.Table.from_batches([batch], schema=self.schema)
             yield self._validated(table, row)
             row += len(table)
+        self._check_rows(row)
+
+    def _check_rows(self, found: int) -> None:
+        """Damaged pages can end a column early without an error."""
+        if found != self.row_count:
+            problem = f"{BROKEN}: {found} rows where it says {self.row_count}"
+            raise UserError(problem, file=self.source, remedy=BROKEN_REMEDY)
 
     def _validated(self, table: pa.Table, first_row: int) -> pa.Table:
         try:

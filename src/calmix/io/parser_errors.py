@@ -16,7 +16,8 @@ from calmix.user_error import UserError
 
 # Arrow, numpy, zipfile and json each raise what their parts raise: an integer of 5000 digits is a ValueError,
 # a date beyond Python's years an OverflowError, a shape beyond the memory a MemoryError, a header that is no
-# Python literal a SyntaxError or TokenError, an encrypted member a RuntimeError (as is nesting too deep).
+# Python literal a SyntaxError or TokenError, an encrypted member a RuntimeError (as is nesting too deep),
+# a character beyond Unicode in an array a SystemError.
 PARSER_ERRORS = (
     pa.ArrowException,
     OSError,
@@ -33,6 +34,7 @@ PARSER_ERRORS = (
     KeyError,
     TypeError,
     AttributeError,
+    SystemError,
 )
 BROKEN_REMEDY = "write or copy it again"
 
