@@ -67,6 +67,21 @@ def test_guided_methods_that_follow_each_other_share_one_plain_run(
     assert metrics[0] == metrics[1]
 
 
+def test_a_first_stage_that_has_not_learned_is_pointed_out(calmix, reviews, encoders, cache, tmp_path):
+    encoder = encoders("bert", layers=1)
+    gentle = {"method": "informed-mixup", "learning-rate": 1e-6}
+    code, _, err = calmix(*arguments(reviews, encoder, tmp_path / "gentle", **gentle))
+    assert code == 0, err
+    (warning,) = [
+        line for line in err.splitlines() if line.startswith("WARNING: the plain run has not learned")
+    ]
+    assert "the training loss hardly moved" in warning
+    assert "--learning-rate 1e-4" in warning
+    # Said again by whoever finds it in the store.
+    code, _, err = calmix(*arguments(reviews, encoder, tmp_path / "again", **gentle))
+    assert warning in err.splitlines()
+
+
 def test_a_threshold_pass_that_is_found_gives_the_weights_of_one_that_is_trained(
     calmix, reviews, encoders, cache, tmp_path
 ):

@@ -16,6 +16,7 @@ from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
+from calmix.training.learning import stage_warning
 from calmix.training.output_directory import as_begun, check_output
 from calmix.training.recipe import train
 from calmix.training.rehearsal import rehearse
@@ -67,6 +68,7 @@ def train_staged(
         state = "found" if store.is_finished(fingerprint) else "to be made"
         say(f"stage 1 of 2: plain run for the data map, {state} in {store.path / fingerprint}")
         plain_run = store.run_for(plain_config(config), fingerprint)
+        warn(plain_run, "the plain run")
     say(f"stage 2 of 2: {config.method}")
     train(config, resume=resume, plain_run=plain_run, passes=store.passes, teachers=teachers)
     is_teacher = any(isinstance(one, CheckpointTeacher) and one.stage == plain_run for one in teachers)
@@ -81,8 +83,16 @@ def make_teacher(name: str, config: TrainConfig, store: RunStore) -> Teacher:
     state = "found" if store.is_finished(fingerprint) else "to be made"
     say(f"teacher {name}, {state} in {store.path / fingerprint}")
     run = store.run_for(config, fingerprint)
+    warn(run, f"the teacher {name}")
     restore = partial(store.restore_model, config, fingerprint)
     return stage_teacher(name, run, fingerprint, restore, trust_remote_code=config.trust_remote_code)
+
+
+def warn(stage: Run, name: str) -> None:
+    """Whatever is learned from a stage that has not learned is worth nothing."""
+    warning = stage_warning(stage.metrics(), name)
+    if warning is not None:
+        say(warning)
 
 
 def say(line: str) -> None:

@@ -10,6 +10,13 @@ rows and the history of the epochs.
     temperature_at_bound   the fitted temperature is at its upper bound: the logits say nothing
     still_improving        the validation NLL fell by much in the last epoch
     training_loss_flat     the training loss of the last epoch is that of the first, and that of guessing
+
+`metrics.json` holds the verdict as
+
+    "learning": {"learned": bool, "reasons": [code], "messages": [words], "advice": what to change}
+
+and `learning_rate` and `epochs` beside it. Runs of earlier versions have no such key: they were not judged.
+The terminal, the report and the model card show it.
 """
 
 from __future__ import annotations
@@ -36,6 +43,7 @@ LOWEST_TEMPERATURE = 0.5
 # Mixed and smoothed labels, a focal loss and a teacher hold the logits down on purpose.
 LOWEST_TEMPERATURE_SOFT = 0.25
 # Of the entropy of the class shares. The rate decays to 0: the last epoch of a run that is done adds little.
+# `largest_last_gain` in benchmarks/results/default_settings.json is far below this for every setting.
 LARGEST_LAST_GAIN = 0.05
 # Of the loss of the first epoch, and of the loss of guessing by the class shares.
 FLAT_LOSS = 0.95
@@ -134,6 +142,22 @@ def judge_learning(
     }
     found = {code: message for code, message in signs.items() if message}
     return Learning(tuple(found), tuple(found.values()), _advice(tuple(found), settings) if found else "")
+
+
+def stage_warning(metrics: Mapping[str, Any], stage: str) -> str | None:
+    """For a run that others are built on: its data map, or its answers, say nothing if it has not learned.
+
+    >>> verdict = {"learned": False, "messages": ["the loss hardly moved"], "advice": "Train again."}
+    >>> stage_warning({"learning": verdict}, "it")
+    'WARNING: it has not learned (the loss hardly moved): what is built on it means little. Train again.'
+    """
+    learning = metrics.get("learning", {})
+    if learning.get("learned", True):
+        return None
+    return (
+        f"WARNING: {stage} has not learned ({'; '.join(learning['messages'])}): what is built on it means "
+        f"little. {learning['advice']}"
+    )
 
 
 def above_majority(right: int, rows: int, share: float) -> float:
