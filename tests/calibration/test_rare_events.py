@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
-from calmix.calibration.differences import paired_differences
+from calmix.calibration.differences import calibration_error_difference, paired_differences
 from calmix.calibration.error_costs import costs_of_errors, square_costs
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.gamma_limits import gamma_limits, mean_covariance, mean_variance
 from calmix.calibration.intervals import calibration_error_interval
 from calmix.calibration.mean_gap import MeanGap
+from calmix.calibration.paired_accuracy import accuracy_difference_limits
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.scores import brier_rows, log_loss_rows
 
@@ -151,9 +152,25 @@ def test_models_that_rarely_disagree_may_differ_by_what_was_not_seen():
     confidence = np.linspace(0.9, 0.99, 50)
     first, second = binary(confidence, np.ones(50, bool)), binary(confidence - 0.001, np.ones(50, bool))
     found = paired_differences(first, second)
-    for name, least in (("nll", 0.1), ("brier", 0.05)):
+    for name, least in (
+        ("nll", 0.1),
+        ("brier", 0.05),
+        ("aurc", 0.05),
+        ("ece", 0.05),
+        ("classwise_ece", 0.05),
+    ):
         low, high = found[name]["ci"]
         assert low < -least < 0 < least < high, name
+
+
+def test_a_paired_calibration_error_may_hide_what_the_accuracies_may_hide():
+    """With all rows in one bin and overconfident, the difference is that of confidences less accuracies."""
+    rows = np.arange(200)
+    first, second = (np.full(200, 0.9), rows >= 80), (np.full(200, 0.85), rows >= 82)
+    found = calibration_error_difference(first, second)
+    low, high = accuracy_difference_limits(2, 0, 200)
+    assert found[0] <= 0.05 - high + 1e-9
+    assert found[1] >= 0.05 - low - 1e-9
 
 
 def test_a_model_at_another_temperature_is_not_another_model():

@@ -8,6 +8,7 @@ from calmix.report.comparison import comparison_page, write_comparison_report
 from calmix.report.comparison_figures import difference_figure, temperature_figure
 from calmix.report.comparison_tables import difference_tables, markdown_summary, summary_tables
 from calmix.report.page import render
+from calmix.report.tables import WEAK_ECE_NOTE
 
 NASTY = "mix <b>a|b</b>"
 METRICS = ("accuracy", "nll", "brier", "ece")
@@ -92,6 +93,7 @@ def test_differences_are_shown_with_their_intervals_and_clear_ones_are_marked(da
     assert table.caption == "test: difference to plain + temperature [95 %]"
     assert table.rows[0][:2] == (NASTY, "as trained")
     assert table.rows[0][2:4] == ("−1.5 [−5.0, +2.0]", "−0.0300 [−0.0500, −0.0100]*")
+    assert (WEAK_ECE_NOTE in table.notes) is any("ECE" in column.title for column in table.columns)
 
 
 def test_the_chart_draws_the_intervals_it_was_given(data):

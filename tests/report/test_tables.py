@@ -5,10 +5,14 @@ import io
 import pytest
 from rich.console import Console
 
+from calmix.report.evaluation_tables import OUTSIDE_DIFFERENCE_NOTE, difference_table
 from calmix.report.page import Facts, Page, Section, render
 from calmix.report.tables import (
     HEADLINE_KEYS,
     IN_SAMPLE,
+    OUTSIDE,
+    OUTSIDE_NOTE,
+    WEAK_ECE_NOTE,
     WITHIN_NOISE,
     WITHIN_NOISE_NOTE,
     Column,
@@ -104,6 +108,34 @@ def test_an_ece_up_to_the_95th_percentile_of_the_noise_is_called_noise(ece, mark
     table = metrics_table(one_split({}, {"ece": ece}))
     assert table.rows[1][6].endswith(WITHIN_NOISE) is marked
     assert (f"{WITHIN_NOISE} {WITHIN_NOISE_NOTE}" in table.notes) is marked
+
+
+@pytest.mark.parametrize(
+    ("interval", "marked"), [([0.03, 0.05], False), ([0.0, 0.04], True), ([0.0432, 0.06], False)]
+)
+def test_an_ece_outside_its_interval_says_why(interval, marked):
+    """As shown: 4.321 and 4.32 are both 4.32."""
+    table = metrics_table(one_split({"ece_ci": [0.03, 0.05]}, {"ece": 0.04321, "ece_ci": interval}))
+    assert table.rows[1][6].endswith(OUTSIDE) is marked
+    assert (f"{OUTSIDE} {OUTSIDE_NOTE}" in table.notes) is marked
+    assert OUTSIDE not in table.rows[0][6]
+
+
+def difference(metric, value, limits):
+    return {"first": "a.csv", "second": "b.csv", "metric": metric, "difference": value, "ci": limits}
+
+
+def test_tables_of_differences_say_that_those_in_ece_are_weak():
+    likelihood = difference("nll", -0.2, [-0.3, -0.1])
+    assert difference_table([likelihood]).notes == ("* the interval does not hold 0",)
+    table = difference_table([likelihood, difference("ece", 0.02, [-0.01, 0.03])])
+    assert table.notes == ("* the interval does not hold 0", WEAK_ECE_NOTE)
+
+
+def test_a_difference_outside_its_interval_says_why():
+    table = difference_table([difference("ece", 0.02, [-0.01, 0.015])])
+    assert table.rows[0][-1] == OUTSIDE
+    assert table.notes == (f"{OUTSIDE} {OUTSIDE_DIFFERENCE_NOTE}", WEAK_ECE_NOTE)
 
 
 def test_the_headline_table_fits_a_terminal_of_80_columns():

@@ -20,7 +20,7 @@ from calmix.calibration.errors import (
 )
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.kolmogorov import KolmogorovTest, excursion_tail
-from calmix.calibration.mean_gap import MeanGap, even_error
+from calmix.calibration.mean_gap import GapRows, MeanGap, even_error
 from calmix.calibration.noise_floor import MOST_ROWS, NoiseFloor, noise_floor, noise_floor_of_sums
 from calmix.calibration.row_groups import GROUPS, deal_rows, group_sums
 from calmix.calibration.sampling_noise import bin_scale
@@ -171,6 +171,7 @@ class BinaryView:
             least_visible=LEAST_VISIBLE.get(norm),
             scale_at=cells.scale_at,
             allowed=self._allowed(norm),
+            gap_rows=self._gap_rows(norm),
             cells=np.flatnonzero(filled) if norm == "ece" else None,
         )
 
@@ -201,6 +202,7 @@ class BinaryView:
             group_rows=self.group_rows,
             spread_out=lambda noise: noise @ kernel / density.sum(),
             allowed=self._allowed("ece"),
+            gap_rows=self._gap_rows("ece"),
         )
 
     def _running(self) -> ErrorStatistic:
@@ -222,7 +224,13 @@ class BinaryView:
             # A sum that grows evenly to its end shows there only.
             least_visible=np.square,
             allowed=self._allowed("ece"),
+            gap_rows=self._gap_rows("ece"),
         )
+
+    def _gap_rows(self, norm: str) -> GapRows:
+        only_over = norm == "oe"
+        weight = self.mean_gap.confidence if only_over else 1.0
+        return GapRows(self.mean_gap, self.sample, weight, only_over)
 
     def _allowed(self, norm: str) -> Callable[[float], float]:
         return lambda level: even_error(norm, self.mean_gap, level)

@@ -15,7 +15,7 @@ from calmix.calibration.class_bins import ClassSums, entries_above_first_bin, go
 from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.error_fields import FUNCTIONALS, MOST, Cells
 from calmix.calibration.input_checks import Floats, Integers
-from calmix.calibration.mean_gap import MeanGap, even_error
+from calmix.calibration.mean_gap import GapRows, MeanGap, even_error
 from calmix.calibration.noise_floor import (
     MOST_ROWS,
     MOST_VALUES,
@@ -100,9 +100,8 @@ class ClassView:
             classes=self.classes,
         )
 
-    def statistic(self, name: str, gap: MeanGap) -> ErrorStatistic:
-        """One of the values with its noise; the classes share their rows. `gap` is that of the predicted
-        label."""
+    def statistic(self, name: str, top: BinaryView) -> ErrorStatistic:
+        """One of the values with its noise; the classes share their rows. `top` are the predicted labels."""
         cells = self.cells()
         return ErrorStatistic(
             value=self.values()[name],
@@ -116,7 +115,8 @@ class ClassView:
             drawn=self._drawn,
             scale_at=cells.scale_at,
             most=MOST.get(name, 1.0),
-            allowed=lambda level: even_error(name, gap, level, self.classes),
+            allowed=lambda level: even_error(name, top.mean_gap, level, self.classes),
+            gap_rows=GapRows(top.mean_gap, top.sample, 2.0 / self.classes) if name == "ece" else None,
         )
 
     @staticmethod

@@ -114,7 +114,7 @@ def paired_differences(
     for predictions in (first, matched):
         evaluation = Evaluation(bins=bins, edges=edges, kind=kind)
         evaluation.update(predictions)
-        measured.append(evaluation.measure(seed))
+        measured.append(evaluation.measure(seed, noise_floor=False))
     return measured_differences(measured[0], measured[1], seed=seed)
 
 

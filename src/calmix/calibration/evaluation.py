@@ -136,8 +136,8 @@ class Evaluation:
                     result["ece_noise_floor"], result["ece_noise_floor_p95"] = floor.mean, floor.p95
         return result | {"kind": self.kind, "bins": self.bins, "edges": self.edges}
 
-    def measure(self, seed: int) -> Measured:
-        """Everything that can be said of the rows so far."""
+    def measure(self, seed: int, *, noise_floor: bool = True) -> Measured:
+        """Everything that can be said of the rows so far; a difference needs no noise floor."""
         if self._classes is None:
             raise ValueError("no rows to evaluate")
         top = BinaryView(self._joined(self._top), bins=self.bins, edges=self.edges)
@@ -158,15 +158,15 @@ class Evaluation:
         if not self.intervals:
             return values, {}, None
         statistics = self._average_statistics(top, values) | self._rank_statistics(top, values)
-        statistics["classwise_ece"] = self._classes.statistic("ece", top.mean_gap)
-        statistics["brier_calibration"] = self._classes.statistic("brier_calibration", top.mean_gap)
+        statistics["classwise_ece"] = self._classes.statistic("ece", top)
         if self.kind == "classwise":
             errors = ("ece", "mce", "rmsce", "oe")
-            statistics |= {name: self._classes.statistic(name, top.mean_gap) for name in errors}
+            statistics |= {name: self._classes.statistic(name, top) for name in errors}
             statistics |= ClassView.mass_statistics(self._class_views(), top.mean_gap)
             columns = [self._joined(part) for part in self._noted]
-            return values, statistics, self._classes.noise_floor(columns, seed)
-        return values, {**statistics, **notion.statistics()}, notion.noise_floor(seed)
+            return values, statistics, self._classes.noise_floor(columns, seed) if noise_floor else None
+        floor = notion.noise_floor(seed) if noise_floor else None
+        return values, {**statistics, **notion.statistics()}, floor
 
     @staticmethod
     def _joined(parts: list[ConfidenceSample]) -> ConfidenceSample:
@@ -228,7 +228,8 @@ class Evaluation:
         groups = self._classes.groups
         folded = np.zeros((groups, self._sums.shape[1]))
         np.add.at(folded, np.arange(GROUPS) % groups, self._sums)
-        found["brier"] = brier
+        calibration = self._classes.statistic("brier_calibration", top)
+        found |= {"brier": brier, "brier_calibration": calibration}
         found["brier_refinement"] = SmoothStatistic(
             values["brier_refinement"],
             folded[:, 3] - self._classes.recalibration_influence(),
@@ -239,6 +240,7 @@ class Evaluation:
             bias=-min(self._classes.recalibration_bias(), values["brier_calibration"]),
             high=2.0,
             part_of=brier,
+            other_part=calibration,
             log_costs=folded[:, 4],
         )
         return found
@@ -259,6 +261,8 @@ class Evaluation:
                 all_errors=True,
                 bias=late.get(name, 0.0),
                 high=1.0,
+                log_costs=self._sums[:, 4],
+                outcomes=top.sample,
             )
             for column, name in enumerate(RANK_METRICS)
         }

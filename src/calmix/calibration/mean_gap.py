@@ -12,6 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from calmix.calibration.binning import BinSums, clopper_pearson
+from calmix.calibration.confidence_sample import ConfidenceSample
+from calmix.calibration.paired_accuracy import outcome_difference_limits
+
+# Confidences this close in all rows are the same, rounded to four digits.
+ROUNDED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,42 @@ class MeanGap:
         """
         low, high = clopper_pearson(min(self.accuracy, 1.0) * self.rows, self.rows, level)
         return max(self.confidence - float(low), 0.0), max(float(high) - self.confidence, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GapRows:
+    """The mean gap of a model with its rows, for the difference of two; `weight` is the calibration error
+    that a mean gap of 1 makes when it is spread evenly over the rows."""
+
+    gap: MeanGap
+    sample: ConfidenceSample
+    weight: float = 1.0
+    only_over: bool = False
+
+    def difference_reach(self, other: GapRows, level: float) -> tuple[float, float]:
+        """The least and the largest difference of the errors that both mean gaps allow; inf and -inf where
+        they say nothing.
+
+        Where both models are overconfident it is (c1 - c2) - (a1 - a2), with the paired limits of a1 - a2;
+        where both are underconfident, the opposite. One model written with fewer digits is not another model.
+        """
+        if self._is_rounded(other):
+            return np.inf, -np.inf
+        low, high = outcome_difference_limits(self.sample, other.sample, level)
+        apart = self.gap.confidence - other.gap.confidence
+        (over, under), (other_over, other_under) = self.gap.reach(level), other.gap.reach(level)
+        least, most = np.inf, -np.inf
+        if over > 0 and other_over > 0:
+            least, most = min(least, apart - high), max(most, apart - low)
+        if under > 0 and other_under > 0 and not self.only_over:
+            least, most = min(least, low - apart), max(most, high - apart)
+        return self.weight * least, self.weight * most
+
+    def _is_rounded(self, other: GapRows) -> bool:
+        if ((self.sample.codes ^ other.sample.codes) & np.uint64(1)).any():
+            return False
+        apart = np.abs(self.sample.confidence() - other.sample.confidence())
+        return bool(apart.max() <= ROUNDED)
 
 
 def even_error(metric: str, gap: MeanGap, level: float, classes: int = 1) -> float:

@@ -18,7 +18,8 @@ from calmix.calibration.error_differences import NoisyError, difference_interval
 from calmix.calibration.gamma_limits import gamma_limits, mean_covariance, mean_variance
 from calmix.calibration.input_checks import Floats, Integers, check_level
 from calmix.calibration.inversion import ErrorInterval, Functional, invert
-from calmix.calibration.paired_accuracy import accuracy_difference_limits
+from calmix.calibration.mean_gap import GapRows
+from calmix.calibration.paired_accuracy import outcome_difference_limits
 from calmix.calibration.row_groups import joint_noise
 from calmix.calibration.sampling_noise import independent_noise
 
@@ -36,9 +37,10 @@ class SmoothStatistic:
 
     `added` are the parts of those sums that errors add, and `jump` is what one more error would add, in units
     of its row: the limits of that part are those of a sum of rare events. A rank area consists of errors
-    alone: `all_errors`, the part is the value. `low` and `high` bound what the value can be at all; it is
-    never more than the value of `part_of`. `log_costs` are what errors add to the negative log-likelihood:
-    whether two models are one at two temperatures shows there.
+    alone: `all_errors`, the part is the value. `low` and `high` bound what the value can be at all; it may be
+    all of `part_of` but for what `other_part` is at least. `log_costs` are what errors add to the negative
+    log-likelihood: whether two models are one at two temperatures shows there. `outcomes` are the rows, where
+    the influences do not tell two models apart.
     """
 
     value: float
@@ -51,7 +53,9 @@ class SmoothStatistic:
     low: float = 0.0
     high: float = np.inf
     part_of: SmoothStatistic | None = None
+    other_part: ErrorStatistic | None = None
     log_costs: Floats | None = None
+    outcomes: ConfidenceSample | None = None
 
     def limits(self, seed: int, level: float = 0.95) -> Limits:
         value = self.value - self.bias
@@ -61,15 +65,15 @@ class SmoothStatistic:
         else:
             parts = [] if self.added is None else [RarePart(self.added, self.jump)]
             low, high = self._around(value, parts, level)
-        if self.part_of is not None:
-            high = min(high, self.part_of.limits(seed, level)[1])
+        if self.part_of is not None and self.other_part is not None:
+            high = self.part_of.limits(seed, level)[1] - self.other_part.limits(seed, level)[0]
         low, high = min(low, self.value), max(high, self.value)
         return float(np.clip(low, self.low, self.high)), float(np.clip(high, self.low, self.high))
 
     def difference_limits(self, other: SmoothStatistic, seed: int, level: float = 0.95) -> Limits:
         """Limits of `self` - `other`, both on the same rows."""
         check_level(level)
-        if self.value == other.value and np.array_equal(self.grouped, other.grouped):
+        if self._is_same(other):
             return 0.0, 0.0
         paired = SmoothStatistic(
             self.value - other.value,
@@ -91,6 +95,12 @@ class SmoothStatistic:
             ]
         low, high = paired._around(paired.value - paired.bias, parts, level)
         return min(low, paired.value), max(high, paired.value)
+
+    def _is_same(self, other: SmoothStatistic) -> bool:
+        """Whether the two are one model, not two that did the same so far."""
+        if self.outcomes is not None and other.outcomes is not None:
+            return np.array_equal(self.outcomes.codes, other.outcomes.codes)
+        return self.value == other.value and np.array_equal(self.grouped, other.grouped)
 
     @property
     def _rows(self) -> float:
@@ -159,22 +169,18 @@ class AccuracyStatistic(SmoothStatistic):
     """The accuracy, with the outcome of every row: its limits are exact, and a difference is one of the rows
     on which just one of two models is right."""
 
-    outcomes: ConfidenceSample = field(default_factory=lambda: ConfidenceSample(np.zeros(0, np.uint64)))
-
     def limits(self, seed: int, level: float = 0.95) -> Limits:
+        assert self.outcomes is not None
         rows = len(self.outcomes)
         low, high = clopper_pearson(round(self.value * rows), rows, level)
         return float(low), float(high)
 
     def difference_limits(self, other: SmoothStatistic, seed: int, level: float = 0.95) -> Limits:
-        assert isinstance(other, AccuracyStatistic)
-        first, second = self.outcomes.codes, other.outcomes.codes
-        if np.array_equal(first, second):
-            return 0.0, 0.0  # one model, not two that agree
-        one = np.uint64(1)
-        first_only = int(np.count_nonzero(first & ~second & one))
-        second_only = int(np.count_nonzero(second & ~first & one))
-        return accuracy_difference_limits(first_only, second_only, len(first), level)
+        assert self.outcomes is not None
+        assert other.outcomes is not None
+        if self._is_same(other):
+            return 0.0, 0.0
+        return outcome_difference_limits(self.outcomes, other.outcomes, level)
 
 
 def _centred(grouped: Floats, group_rows: Floats) -> Floats:
@@ -205,6 +211,7 @@ class ErrorStatistic:
     # What the value is at most, and at a level, what the mean gap alone allows (see `mean_gap`).
     most: float = 1.0
     allowed: Callable[[float], float] | None = None
+    gap_rows: GapRows | None = None
     # Names of the cells of a norm that is the same function of any model's gaps, to compare them by.
     cells: Integers | None = None
     # Joint draws by seed; statistics of the same cells may share them.
@@ -233,6 +240,9 @@ class ErrorStatistic:
         if self.cells is not None and other.cells is not None:
             most = self._distance(other, seed)
             low, high = max(low, -most), min(high, most)
+        if self.gap_rows is not None and other.gap_rows is not None:
+            least, most = self.gap_rows.difference_reach(other.gap_rows, level)
+            low, high = min(low, least), max(high, most)
         return low, high
 
     def _is_same(self, other: ErrorStatistic) -> bool:

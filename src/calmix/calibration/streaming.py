@@ -79,9 +79,9 @@ class StreamedEvaluation(Evaluation):
         self.fingerprint.update(predictions)
         self._measured.clear()
 
-    def measure(self, seed: int) -> Measured:
+    def measure(self, seed: int, *, noise_floor: bool = True) -> Measured:
         if seed not in self._measured:
-            self._measured[seed] = super().measure(seed)
+            self._measured[seed] = super().measure(seed)  # the one for the result has a noise floor anyway
         return self._measured[seed]
 
 

@@ -24,7 +24,7 @@ from calmix.report.comparison_tables import (
 )
 from calmix.report.page import Block, Chart, Code, Details, Fact, Facts, Page, Prose, Section, write_page
 from calmix.report.run_report import duration
-from calmix.report.tables import Column, Table
+from calmix.report.tables import WEAK_ECE_NOTE, Column, Table
 
 
 def write_comparison_report(data: Mapping[str, Any], path: Path) -> Path:
@@ -159,6 +159,7 @@ def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
         "stands out.",
         f"Marked with {CLEAR_NOTE[0]}:{CLEAR_NOTE[1:]}.",
         f"{ECE_NOTE[0].upper()}{ECE_NOTE[1:]}.",
+        f"{WEAK_ECE_NOTE[0].upper()}{WEAK_ECE_NOTE[1:]}.",
         "The choice is made on validation alone, by NLL after temperature scaling. Test sets are reported "
         "and choose nothing; the calibration error chooses nothing.",
     ]

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calmix.report.tables import IN_SAMPLE, IN_SAMPLE_NOTE, METRICS, Column, Metric, Table, escape_markdown
+from calmix.report.tables import (
+    IN_SAMPLE,
+    IN_SAMPLE_NOTE,
+    METRICS,
+    WEAK_ECE_NOTE,
+    Column,
+    Metric,
+    Table,
+    escape_markdown,
+)
 from calmix.run import replacing
 
 STAGES = {"uncalibrated": "as trained", "calibrated": "+ temperature"}
@@ -108,6 +117,7 @@ def _difference_table(
                     (arm["name"], title, *(difference_cell(metric, found[metric.key]) for metric in shown))
                 )
     notes = [CLEAR_NOTE] if any(cell.endswith(CLEAR) for row in rows for cell in row) else []
+    notes += [WEAK_ECE_NOTE] if any(metric.key == "ece" for metric in shown) else []
     return Table(
         caption=f"{split}: difference to {reference_title(data, reference_stage)} [95 %]",
         columns=(
@@ -189,7 +199,7 @@ def markdown_summary(data: Mapping[str, Any]) -> str:
     if data["failures"]:
         table = failure_table(data)
         parts += [f"## {table.caption}", table.to_markdown()]
-    notes = [CLEAR_NOTE, ECE_NOTE]
+    notes = [CLEAR_NOTE, ECE_NOTE, WEAK_ECE_NOTE]
     parts += ["## How to read this", *(f"- {escape_markdown(_sentence(note))}" for note in notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

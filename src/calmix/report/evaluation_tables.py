@@ -9,16 +9,22 @@ from calmix.report.tables import (
     IN_SAMPLE,
     IN_SAMPLE_NOTE,
     METRICS,
+    OUTSIDE,
+    OUTSIDE_NOTE,
+    WEAK_ECE_NOTE,
     WITHIN_NOISE,
     WITHIN_NOISE_NOTE,
     Column,
     Table,
+    ece_marks,
     ece_text,
-    is_within_noise,
 )
 
 # What the title of the ECE says beside its name.
 INTERVAL = " [95 %]"
+OUTSIDE_DIFFERENCE_NOTE = (
+    "difference outside its interval: sampling noise adds to calibration errors; the interval leaves it out"
+)
 
 
 def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
@@ -30,13 +36,11 @@ def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
     for one in files:
         cells = {metric.key: metric.show(one[metric.key]) for metric in shown}
         if "ece" in cells:
-            cells["ece"] = ece_text(one) + (
-                f" {WITHIN_NOISE}" if has_intervals and is_within_noise(one) else ""
-            )
+            cells["ece"] = " ".join([ece_text(one), *(ece_marks(one) if has_intervals else ())])
         if "ece_noise_floor" in cells:
             cells["ece_noise_floor"] += f" ({100 * one['ece_noise_floor_p95']:.2f})"
         rows.append((one["file"] + (f" {IN_SAMPLE}" if one.get("in_sample") else ""), *cells.values()))
-    marks = {WITHIN_NOISE: WITHIN_NOISE_NOTE, IN_SAMPLE: IN_SAMPLE_NOTE}
+    marks = {WITHIN_NOISE: WITHIN_NOISE_NOTE, OUTSIDE: OUTSIDE_NOTE, IN_SAMPLE: IN_SAMPLE_NOTE}
     text = "".join(cell for row in rows for cell in row)
     first = files[0]
     return Table(
@@ -62,7 +66,14 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
         apart = limits is not None and not limits[0] <= 0 <= limits[1]
         pair = f"{found['first']} − {found['second']}"
         title = metric.title.removesuffix(INTERVAL)
-        rows.append((pair, title, metric.show(found["difference"]), interval, "*" if apart else ""))
+        # As shown: a last digit that rounding moved is no contradiction.
+        shown = [round(metric.scale * value, metric.decimals) for value in (limits or ())]
+        difference = round(metric.scale * found["difference"], metric.decimals)
+        outside = bool(shown) and not shown[0] <= difference <= shown[1]
+        marks = ("*" if apart else "") + (OUTSIDE if outside else "")
+        rows.append((pair, title, metric.show(found["difference"]), interval, marks))
+    weak = any("ece" in found["metric"] for found in differences)
+    notes = {"*": "* the interval does not hold 0", OUTSIDE: f"{OUTSIDE} {OUTSIDE_DIFFERENCE_NOTE}"}
     return Table(
         caption="Paired differences (first − second, same rows)",
         columns=(
@@ -73,6 +84,9 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
             Column("", numeric=False),
         ),
         rows=tuple(rows),
-        notes=("* the interval does not hold 0",) if any(row[-1] for row in rows) else (),
+        notes=(
+            *(note for mark, note in notes.items() if any(mark in row[-1] for row in rows)),
+            *([WEAK_ECE_NOTE] if weak else []),
+        ),
         grouped=True,
     )

@@ -39,11 +39,13 @@ from calmix.report.risk_coverage import risk_coverage_figure
 from calmix.report.tables import (
     IN_SAMPLE_NOTE,
     METRICS,
+    OUTSIDE_NOTE,
     WITHIN_NOISE_NOTE,
     Column,
     Table,
     ece_text,
     is_in_sample,
+    is_outside_interval,
     is_within_noise,
     metrics_table,
 )
@@ -255,6 +257,8 @@ def reliability_caption(stages: Mapping[str, Any], stage: str, predictions: Pred
     ]
     if is_within_noise(values):
         sentences.append(f"{WITHIN_NOISE_NOTE}.")
+    if is_outside_interval(values):
+        sentences.append(f"{OUTSIDE_NOTE}.")
     if is_in_sample(stages, stage):
         sentences.append(f"{IN_SAMPLE_NOTE[0].upper()}{IN_SAMPLE_NOTE[1:]}.")
     return " ".join(sentences)

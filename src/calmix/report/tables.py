@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 IN_SAMPLE = "†"
 WITHIN_NOISE = "‡"
 IN_SAMPLE_NOTE = "in-sample: the temperature was fitted on these very rows, so the numbers flatter it"
+OUTSIDE = "§"
+OUTSIDE_NOTE = "ECE outside its interval: sampling noise adds to the ECE, and the interval leaves it out"
+# Under every table with differences in ECE.
+WEAK_ECE_NOTE = "differences in ECE are weaker evidence than those in NLL and Brier score: decide by these"
 WITHIN_NOISE_NOTE = "ECE within the noise floor: cannot be told from perfectly calibrated at this sample size"
 
 
@@ -166,10 +170,9 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
                 marks.add(IN_SAMPLE)
                 stage = f"{stage} {IN_SAMPLE}"
             cells = [_cell(metric, values) for metric in shown]
-            if is_within_noise(values):
-                marks.add(WITHIN_NOISE)
+            marks |= set(ece_marks(values))
             rows.append((split, stage, *cells))
-    notes = {IN_SAMPLE: IN_SAMPLE_NOTE, WITHIN_NOISE: WITHIN_NOISE_NOTE}
+    notes = {IN_SAMPLE: IN_SAMPLE_NOTE, WITHIN_NOISE: WITHIN_NOISE_NOTE, OUTSIDE: OUTSIDE_NOTE}
     return Table(
         caption="Metrics before and after temperature scaling",
         columns=(
@@ -186,7 +189,7 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
 def _cell(metric: Metric, values: Mapping[str, Any]) -> str:
     shown = metric.show(values[metric.key])
     if metric.key == "ece":
-        return ece_text(values) + (f" {WITHIN_NOISE}" if is_within_noise(values) else "")
+        return " ".join([ece_text(values), *ece_marks(values)])
     if metric.key == "ece_noise_floor" and values.get("ece_noise_floor_p95") is not None:
         return f"{shown} ({metric.show(values['ece_noise_floor_p95'])})"
     return shown
@@ -201,6 +204,25 @@ def ece_text(values: Mapping[str, Any]) -> str:
     interval = values.get("ece_ci")
     ece = f"{100 * values['ece']:.2f}"
     return f"{ece} [{100 * interval[0]:.2f}, {100 * interval[1]:.2f}]" if interval else ece
+
+
+def ece_marks(values: Mapping[str, Any]) -> list[str]:
+    """What a table marks an ECE with.
+
+    >>> ece_marks({"ece": 0.05, "ece_ci": [0.01, 0.04], "ece_noise_floor": 0.02})
+    ['§']
+    """
+    marks = [OUTSIDE] if is_outside_interval(values) else []
+    return marks + ([WITHIN_NOISE] if is_within_noise(values) else [])
+
+
+def is_outside_interval(values: Mapping[str, Any]) -> bool:
+    """Whether the interval of the ECE does not hold the value beside it, as shown."""
+    interval = values.get("ece_ci")
+    if not interval:
+        return False
+    low, value, high = (round(100 * number, 2) for number in (interval[0], values["ece"], interval[1]))
+    return not low <= value <= high
 
 
 def is_within_noise(values: Mapping[str, Any]) -> bool:
