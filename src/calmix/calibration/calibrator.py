@@ -1,4 +1,4 @@
-"""What every calibrator shares: the estimator contract on logits, the registry, saving and loading.
+"""What every calibrator shares: scikit-learn's contract on logits, the registry, saving and loading.
 
 A calibrator is fitted on held-out logits and maps logits to calibrated logits:
 
@@ -6,6 +6,9 @@ A calibrator is fitted on held-out logits and maps logits to calibrated logits:
     calibrator.transform(logits)        # calibrated logits, float64
     calibrator.predict_proba(logits)    # softmax of them
     calibrator.save(directory)          # calibrator.json + calibrator.safetensors
+
+An array is always taken as logits. `Predictions` know what they are: in their place, probabilities are turned
+into logits by their logarithm, and labels come along: `get_calibrator("vector").fit(predictions)`.
 
 Labels are class indices 0..C-1. Inputs of any float type are computed in float64.
 """
@@ -22,11 +25,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from calmix.calibration.input_checks import Floats, Integers, check_labels, check_logits, check_weights
+from calmix.calibration.predictions import Predictions
 from calmix.calibration.scores import negative_log_likelihood
 from calmix.run import replacing, write_json
 from calmix.user_error import UserError
@@ -46,7 +49,17 @@ _CALIBRATORS = {
 }
 
 
-class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+Scores = npt.ArrayLike | Predictions
+"""Logits [n, C] as an array, or predictions of either kind."""
+
+
+class Calibrator(
+    OneToOneFeatureMixin,  # type: ignore[misc]  # scikit-learn has no types
+    ClassifierMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    ABC,
+):
     """Base of the calibrators; subclasses give `_fit` and `transform`.
 
     Attributes after `fit`: `classes_` (0..C-1), `n_features_in_` (C), `nll_before_` and `nll_after_` (mean
@@ -54,12 +67,6 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     """
 
     kind: ClassVar[str]
-
-    # scikit-learn's metadata routing takes every argument not named X or y for metadata.
-    __metadata_request__fit = {"logits": UNUSED, "labels": UNUSED}  # noqa: RUF012
-    __metadata_request__predict = {"logits": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"logits": UNUSED}  # noqa: RUF012
-    __metadata_request__transform = {"logits": UNUSED}  # noqa: RUF012
 
     classes_: Integers
     n_features_in_: int
@@ -72,11 +79,19 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return True
 
     def fit(
-        self, logits: npt.ArrayLike, labels: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+        self, X: Scores, y: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None
     ) -> Self:
-        """Fit on logits [n, C] and class indices [n]; `sample_weight` [n] weighs the rows' losses."""
-        checked = check_logits(logits)
-        indices = check_labels(labels, rows=checked.shape[0], classes=checked.shape[1])
+        """Fit on logits [n, C] and class indices [n]; `sample_weight` [n] weighs the rows' losses.
+
+        `X` may be `Predictions`; `y` is then theirs unless it is given.
+        """
+        if y is None:
+            if not isinstance(X, Predictions):
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            y = X.labels
+        validate_data(self, _table_of(X), reset=True, skip_check_array=True)
+        checked = check_logits(logits_of(X))
+        indices = check_labels(y, rows=checked.shape[0], classes=checked.shape[1])
         weights = check_weights(sample_weight, rows=len(checked))
         if weights is not None:
             present = weights > 0  # a row of weight 0 is no row
@@ -94,21 +109,25 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def _record_losses(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
         before, after = (
             negative_log_likelihood(scores, labels, from_logits=True, weights=weights)
-            for scores in (logits, self.transform(logits))
+            for scores in (logits, self._transform(logits.astype(np.float64, copy=False)))
         )
         self.nll_before_, self.nll_after_ = before, after
 
     @abstractmethod
-    def transform(self, logits: npt.ArrayLike) -> Floats:
+    def _transform(self, logits: Floats) -> Floats:
+        """Calibrated logits of checked ones."""
+
+    def transform(self, X: Scores) -> Floats:
         """Calibrated logits [n, C], whose softmax is `predict_proba`."""
+        return self._transform(self._checked(X))
 
-    def predict_proba(self, logits: npt.ArrayLike) -> Floats:
+    def predict_proba(self, X: Scores) -> Floats:
         """Calibrated probabilities [n, C]."""
-        return np.asarray(softmax(self.transform(logits), axis=1))
+        return np.asarray(softmax(self._transform(self._checked(X)), axis=1))
 
-    def predict(self, logits: npt.ArrayLike) -> Integers:
+    def predict(self, X: Scores) -> Integers:
         """The most probable class of every row, the lowest index on ties."""
-        return np.asarray(np.argmax(self.transform(logits), axis=1))
+        return np.asarray(np.argmax(self.predict_proba(X), axis=1))
 
     def folding(self) -> tuple[float | Floats, float | Floats]:
         """(scale, bias), each one number or one per class: calibrated logits = scale * logits + bias.
@@ -149,15 +168,34 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         # The JSON goes last: a directory with it is whole.
         write_json(directory / FACTS_FILE, facts)
 
-    def _checked(self, logits: npt.ArrayLike) -> Floats:
+    def _checked(self, X: Scores) -> Floats:
         """Logits for a fitted calibrator, as float64."""
         check_is_fitted(self)
-        checked = check_logits(logits)
+        checked = check_logits(logits_of(X))
         if checked.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"logits of {checked.shape[1]} classes, but the calibrator is fitted on {self.n_features_in_}"
             )
+        validate_data(self, _table_of(X), reset=False, skip_check_array=True)
         return checked.astype(np.float64, copy=False)
+
+
+def logits_of(scores: Scores) -> npt.ArrayLike:
+    """Logits: an array as it is, those of predictions, or the logarithms of their probabilities (also where a
+    logit of minus infinity rules a class out).
+
+    >>> logits_of(Predictions.from_probabilities([[0.25, 0.75]], [1])).round(4).tolist()
+    [[-1.3863, -0.2877]]
+    """
+    if not isinstance(scores, Predictions):
+        return scores
+    are_finite = scores.kind == "logits" and bool(np.isfinite(scores.values).all())
+    return scores.values if are_finite else scores.log_probabilities()
+
+
+def _table_of(scores: Scores) -> npt.ArrayLike:
+    """What scikit-learn reads the number and the names of the columns from."""
+    return scores.values if isinstance(scores, Predictions) else scores
 
 
 def list_calibrators() -> list[str]:

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax, softmax
 
-from calmix.calibration.calibrator import Calibrator
+from calmix.calibration.calibrator import Calibrator, Scores
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.scores import negative_log_likelihood
 from calmix.calibration.temperature import TemperatureLoss, best_temperature, warn_without_errors
@@ -114,19 +114,18 @@ class IsotonicCalibration(Calibrator):
         raw[raw.sum(axis=1) == 0] = 1.0
         return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
-    def predict_proba(self, logits: npt.ArrayLike) -> Floats:
+    def predict_proba(self, X: Scores) -> Floats:
         """The mixture of the module's formula."""
-        checked = self._checked(logits)
+        checked = self._checked(X)
         scaled = softmax(checked / self.temperature_, axis=1)
         return np.asarray((1 - self.share_) * self._curve_values(checked) + self.share_ * scaled)
 
-    def transform(self, logits: npt.ArrayLike) -> Floats:
+    def _transform(self, logits: Floats) -> Floats:
         """The logarithm of `predict_proba`, finite where a probability rounds to 0 (minus infinity only where
         `temperature_share=0` gives probability 0)."""
-        checked = self._checked(logits)
         with np.errstate(divide="ignore"):
-            curves = np.log1p(-self.share_) + np.log(self._curve_values(checked))
-            scaled = np.log(self.share_) + log_softmax(checked / self.temperature_, axis=1)
+            curves = np.log1p(-self.share_) + np.log(self._curve_values(logits))
+            scaled = np.log(self.share_) + log_softmax(logits / self.temperature_, axis=1)
         return np.asarray(np.logaddexp(curves, scaled))
 
 

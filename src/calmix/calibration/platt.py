@@ -82,11 +82,10 @@ class PlattScaling(Calibrator):
         if not self.smoothing and self.nll_after_ < 1e-6:
             warnings.warn("the rows are separable: sharper is always better; use smoothing", stacklevel=3)
 
-    def transform(self, logits: npt.ArrayLike) -> Floats:
+    def _transform(self, logits: Floats) -> Floats:
         """a z + (-b/2, b/2)."""
-        checked = self._checked(logits)
         scale, bias = self.folding()
-        return checked * scale + bias
+        return logits * scale + bias
 
     def folding(self) -> tuple[float, Floats]:
         """(a, (-b/2, b/2)): the difference of the two calibrated logits is a d + b."""

@@ -169,9 +169,9 @@ class StructuredScaling(Calibrator):
         kept = log_softmax(scaled, axis=1) + np.log1p(-uniform)
         return np.asarray(np.logaddexp(kept, np.log(uniform / self.n_features_in_)))
 
-    def transform(self, logits: npt.ArrayLike) -> Floats:
+    def _transform(self, logits: Floats) -> Floats:
         """W x + b."""
-        scaled: Floats = self._features(self._checked(logits)) @ self.matrix_.T + self.bias_
+        scaled: Floats = self._features(logits) @ self.matrix_.T + self.bias_
         return scaled
 
     def affine(self) -> tuple[Floats, Floats]:

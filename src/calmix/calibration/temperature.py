@@ -142,9 +142,9 @@ class TemperatureScaling(Calibrator):
             f"the temperature hit its {self.at_bound_} bound {self.temperature_:g}; {reason}", stacklevel=4
         )
 
-    def transform(self, logits: npt.ArrayLike) -> Floats:
+    def _transform(self, logits: Floats) -> Floats:
         """logits / T."""
-        return self._checked(logits) / self.temperature_
+        return logits / self.temperature_
 
     def folding(self) -> tuple[float, float]:
         """(1/T, 0)."""

@@ -84,9 +84,9 @@ class VectorScaling(Calibrator):
             return
         warnings.warn(f"{problem}; use l2 > 0 or structured scaling", stacklevel=4)
 
-    def transform(self, logits: npt.ArrayLike) -> Floats:
+    def _transform(self, logits: Floats) -> Floats:
         """scale * logits + bias."""
-        return self._checked(logits) * self.scale_ + self.bias_
+        return logits * self.scale_ + self.bias_
 
     def folding(self) -> tuple[Floats, Floats]:
         """(scale, bias) per class."""
