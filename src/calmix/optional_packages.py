@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 # By the name that is imported; the extra `train` brings them all.
-TRAINING_PACKAGES = ("torch", "transformers", "accelerate", "datasets", "PIL")
+TRAINING_PACKAGES = (
+    "torch", "transformers", "accelerate", "datasets", "PIL", "huggingface_hub", "tokenizers",
+)  # fmt: skip
 
 
 def missing_extra(error: ImportError) -> str | None:

@@ -62,6 +62,33 @@ def test_without_torch_predictions_are_measured_and_calibrated(tmp_path):
     assert run_python(command("methods")).returncode == 0
 
 
+def test_without_torch_rows_are_mapped(tmp_path):
+    folder = tmp_path / "dynamics"
+    folder.mkdir()
+    for epoch in range(3):
+        lines = [
+            {"guid": n, f"logits_epoch_{epoch}": [n % 5 - epoch, epoch * (n % 3)], "gold": n % 2}
+            for n in range(30)
+        ]
+        (folder / f"dynamics_epoch_{epoch}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    done = run_python(command("map", folder, "--output", tmp_path / "map", "--json"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "map" / "datamap.html").is_file()
+
+
+@pytest.mark.parametrize("named", [["--model", "owner/name"], ["--train", "owner/name"]])
+def test_without_torch_a_hub_name_names_the_extra(tmp_path, named):
+    data = tmp_path / "train.csv"
+    data.write_text("text,label\n" + "\n".join(f"row {n},{n % 2}" for n in range(40)))
+    blocked = command("train", "--train", data, *named, "--output", tmp_path / "run").replace(
+        '"PIL")', '"PIL", "huggingface_hub")'
+    )
+    done = run_python(blocked)
+    assert done.returncode == 2
+    assert "is not installed; pip install 'calmix[train]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_without_torch_training_names_the_extra(tmp_path):
     data = tmp_path / "train.csv"
     data.write_text("text,label\n" + "\n".join(f"row {n},{n % 2}" for n in range(40)))

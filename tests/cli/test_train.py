@@ -1,5 +1,6 @@
 """`calmix train` on every file format, task and architecture, and what the run directory is worth."""
 
+import csv
 import gzip
 import json
 import shutil
@@ -346,3 +347,31 @@ def test_a_run_that_has_not_learned_says_so_and_what_to_change(calmix, encoders,
     assert verdict == {"learned": True, "reasons": [], "messages": [], "advice": ""}
     for place in (out, card, page):
         assert "not learned" not in place
+
+
+def test_findings_are_said_before_training_and_their_rows_are_in_a_file(calmix, encoders, tmp_path):
+    texts, labels = sentences(60, seed=3)
+    texts[5], labels[5] = texts[4], "negative" if labels[4] == "positive" else "positive"  # a conflict
+    labels[7] = " Positive"
+    for name, rows in (("train", slice(0, 50)), ("test", slice(45, 60))):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["text", "label"])
+            writer.writerows(zip(texts[rows], labels[rows], strict=True))
+    code, _, err = calmix(
+        "train", "--train", tmp_path / "train.csv", "--test", tmp_path / "test.csv",
+        "--model", encoders("bert"), "--epochs", 1, "--learning-rate", 1e-3, "--output", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, err
+    lines = err.splitlines()
+    training = next(number for number, line in enumerate(lines) if "epoch 1" in line)
+    found = list(csv.DictReader((tmp_path / "run" / "data_checks.csv").open()))
+    for number in (5, 6):
+        assert any(row["row_id"] == f"train-{number}" for row in found), "the conflicting rows"
+    assert any(row["row_id"].startswith("test-") for row in found), "test rows that are in training too"
+    spelling = next(number for number, line in enumerate(lines) if "Positive" in line)
+    assert spelling < training
+    # None of them is news after training: all were said before.
+    said = " ".join(lines[:training])
+    for check in json.loads((tmp_path / "run" / "metrics.json").read_text())["data_checks"]:
+        assert check["message"] in said
