@@ -29,12 +29,12 @@ def true_logits(split: str) -> tuple[np.ndarray, np.ndarray]:
     return logits, (logits + generator.gumbel(size=logits.shape)).argmax(axis=1)
 
 
-def noisy(scale: float, **by_split: float) -> Draw:
+def noisy(scale: float, spread: float = 0.02, **by_split: float) -> Draw:
     """Logits with noise: the more, the worse in NLL even with the best temperature."""
 
     def draw(logits, generator, split):
         # Runs of one arm differ a little in how good they are, as runs do.
-        own = by_split.get(split, scale) * generator.normal(1.0, 0.02)
+        own = by_split.get(split, scale) * generator.normal(1.0, spread)
         return 1.4 * logits + own * generator.normal(size=logits.shape)
 
     return draw

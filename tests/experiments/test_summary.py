@@ -8,7 +8,8 @@ import pytest
 from calmix.calibration.prediction_files import read_predictions
 from calmix.calibration.scores import log_loss_rows
 from calmix.experiments.comparison import gather
-from calmix.experiments.summary import summarise, write_summary
+from calmix.experiments.significance import with_significance
+from calmix.experiments.summary import mark_better, summarise, write_summary
 from experiments.drawn_runs import noisy, write_comparison
 
 
@@ -32,16 +33,16 @@ def test_mean_and_deviation_are_those_of_the_stored_predictions(results):
     assert record["seeds"] == 5
 
 
-def test_the_best_and_what_cannot_be_told_from_it_are_marked(results):
-    marked = {
-        split: {
-            (r["arm"], r["stage"]) for r in summarise(results) if r["split"] == split and "nll" in r["best"]
-        }
-        for split in ("test", "other")
-    }
-    calibrated = {arm for arm, stage in marked["test"] if stage == "calibrated"}
-    assert calibrated == {"plain", "same", "better"}
-    assert {arm for arm, _ in marked["other"]} == {"better"}
+def marked(results):
+    summary = summarise(results)
+    mark_better(summary, with_significance(results))
+    return summary
+
+
+def test_only_what_is_significantly_better_than_plain_and_temperature_is_marked(results):
+    found = {(r["split"], r["arm"], r["stage"]) for r in marked(results) if "nll" in r["better"]}
+    assert found == {("other", "better", "calibrated")}
+    assert not any(r["better"] for r in marked(results) if r["arm"] == "bad"), "wide is not good"
 
 
 def test_where_nothing_differs_nothing_is_marked(tmp_path):
@@ -49,15 +50,15 @@ def test_where_nothing_differs_nothing_is_marked(tmp_path):
     def perfect(logits, generator, split):
         return logits
 
-    found = summarise(gather(write_comparison(tmp_path, {"plain": perfect, "twin": perfect})))
-    assert [record["best"] for record in found if record["split"] == "test"] == [[]] * 4
+    found = marked(gather(write_comparison(tmp_path, {"plain": perfect, "twin": perfect})))
+    assert [record["better"] for record in found if record["split"] == "test"] == [[]] * 4
 
 
 def test_the_csv_holds_fractions_and_one_line_per_split_arm_and_stage(results, tmp_path):
-    summary = summarise(results)
+    summary = marked(results)
     lines = list(csv.DictReader(write_summary(summary, results.metrics(), tmp_path / "summary.csv").open()))
     assert len(lines) == 3 * 4 * 2
     for line, record in zip(lines, summary, strict=True):
         assert float(line["accuracy_mean"]) == record["accuracy_mean"] <= 1
-        assert line["nll_best"] == str("nll" in record["best"])
+        assert line["nll_better"] == str("nll" in record["better"])
     assert not [name for name in lines[0] if "_low" in name or "seconds" in name]

@@ -14,12 +14,12 @@ NASTY = "mix <b>a|b</b>"
 METRICS = ("accuracy", "nll", "brier", "ece")
 
 
-def summary_record(split, arm, stage, value, *, seeds=3, best=()):
+def summary_record(split, arm, stage, value, *, seeds=3, better=()):
     means = {f"{metric}_mean": value for metric in METRICS}
     deviations = {f"{metric}_std": 0.01 if seeds > 1 else None for metric in METRICS}
     return {
         "split": split, "arm": arm, "stage": stage, "method": arm, "options": {}, "n": 1234, "seeds": seeds,
-        "in_sample": split == "validation" and stage == "calibrated", "best": list(best),
+        "in_sample": split == "validation" and stage == "calibrated", "better": list(better),
         **means, **deviations,
     }  # fmt: skip
 
@@ -28,6 +28,7 @@ def difference_record(split, arm, stage, reference_stage, metric, low, high, *, 
     return {
         "split": split, "arm": arm, "stage": stage, "reference": "plain", "reference_stage": reference_stage,
         "metric": metric, "difference": (low + high) / 2, "low": low, "high": high, "seeds": seeds,
+        "p": 0.01, "p_holm": 0.02, "significant": low > 0 or high < 0,
     }  # fmt: skip
 
 
@@ -47,10 +48,13 @@ def data():
             "verdict": "better", "sentence": "`mix` lowers NLL by 0.2.", "choice": "Chosen: `mix`.",
             "chosen": NASTY, "seed": 1, "run": "abc", "model": "compared/runs/abc/model",
             "alternative": "plain", "alternative_model": "compared/runs/def/model",
+            "lines": ("in domain: NLL −0.2: better",), "next_step": "About 6 seeds would tell.",
+            "next_seeds": (0, 1), "command": "calmix compare --seeds 0,1",
+            "notes": ("`mix`: 1 of 3 runs has not learned",),
         },
         "arms": arms,
         "summary": [
-            summary_record(split, arm, stage, value, best=["nll"] if value == 0.2 else [])
+            summary_record(split, arm, stage, value, better=["nll"] if value == 0.2 else [])
             for split in ("validation", "test")
             for (arm, stage), value in values.items()
         ],

@@ -52,6 +52,13 @@ def compare(
         str,
         typer.Option(help="The 'best' seed of each method, 'all' or 'none'.", rich_help_panel=COMPARISON),
     ] = "best",
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Points of accuracy within which a method is no worse (with 0.02 of NLL each); default: 1.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
     from_directory: Annotated[
         Path | None,
         typer.Option(
@@ -115,9 +122,10 @@ def compare(
     --test books=books.csv --output comparison
     """
     if from_directory is not None:
-        from calmix.experiments.comparison import load
+        from calmix.experiments.comparison import load, with_margin
 
-        show_comparison(load(from_directory), Path(output) if output else from_directory, as_json=as_json)
+        results = with_margin(load(from_directory), margin)
+        show_comparison(results, Path(output) if output else from_directory, as_json=as_json)
         return
     if not output:
         raise UserError("no output directory", remedy="give --output DIRECTORY")
@@ -128,9 +136,10 @@ def compare(
 
     from calmix.experiments.comparison import CompareConfig
     from calmix.experiments.grid import parse_seeds, split_list
+    from calmix.experiments.required_runs import DEFAULT_MARGIN
     from calmix.training.configuration import TrainConfig
 
-    own = {"methods", "seeds", "vary", "executor", "workers", "keep_models", "from_directory"}
+    own = {"methods", "seeds", "vary", "executor", "workers", "keep_models", "margin", "from_directory"}
     run_comparison(
         CompareConfig(
             base=TrainConfig.from_dict(training_values(context, without=own)),
@@ -140,6 +149,7 @@ def compare(
             executor=executor,
             workers=workers,
             keep_models=keep_models,
+            margin=DEFAULT_MARGIN if margin is None else margin,
         ),
         as_json=as_json,
     )
@@ -187,7 +197,7 @@ def _describe_chosen_run(data: dict[str, Any]) -> None:
 def _print(data: dict[str, Any], directory: Path) -> None:
     from rich.console import Console
 
-    from calmix.report.comparison_tables import HEADLINE_METRICS, summary_tables
+    from calmix.report.comparison_tables import HEADLINE_METRICS, next_step, summary_tables
 
     console = Console()
     for table in summary_tables(data, HEADLINE_METRICS):
@@ -196,7 +206,13 @@ def _print(data: dict[str, Any], directory: Path) -> None:
         console.print(shown)
     recommendation = data["recommendation"]
     print_line(console, recommendation["sentence"])
-    print_line(console, recommendation["choice"])
+    for line in recommendation["lines"]:
+        print_line(console, f"  {line}")
+    for line in (recommendation["choice"], next_step(recommendation), recommendation["command"]):
+        if line:
+            print_line(console, line)
+    for note in recommendation["notes"]:
+        print_line(console, f"note: {note}")
     for failure in data["failures"]:
         print_line(console, f"failed: {failure['arm']}, seed {failure['seed']}: {failure['reason']}")
     for name, path in (("model", recommendation["model"]), ("report", directory / "report.html")):

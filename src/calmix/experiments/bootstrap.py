@@ -183,11 +183,19 @@ def half_width(points: Floats, variance: float) -> float:
     >>> round(half_width(np.array([1.0]), 4.0), 3)
     3.92
     """
-    from scipy.special import ndtri, stdtrit
-
-    upper = 1 - (1 - LEVEL) / 2
     count = len(points)
     over_seeds = float(points.var(ddof=1)) / count if count > 1 else 0.0
-    over_rows = max(variance - over_seeds, 0.0)
-    student = stdtrit(count - 1, upper) if count > 1 else 0.0
-    return float(np.sqrt(ndtri(upper) ** 2 * over_rows + student**2 * over_seeds))
+    return reach(max(variance - over_seeds, 0.0), over_seeds, count)
+
+
+def reach(rows_variance: float, seeds_variance: float, seeds: int, alpha: float = 1 - LEVEL) -> float:
+    """sqrt(z² v_rows + t² v_seeds) with the quantiles at 1 - alpha/2: half the width of an interval.
+
+    >>> round(reach(1.0, 0.0, 3), 3), round(reach(0.0, 1.0, 3), 3)
+    (1.96, 4.303)
+    """
+    from scipy.special import ndtri, stdtrit
+
+    # From the lower tail, which is exact where 1 - alpha/2 would round to 1.
+    student = stdtrit(seeds - 1, alpha / 2) if seeds > 1 else 0.0
+    return float(np.sqrt(ndtri(alpha / 2) ** 2 * rows_variance + student**2 * seeds_variance))

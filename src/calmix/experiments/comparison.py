@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,9 +26,11 @@ from calmix.experiments.fingerprint import Fingerprints
 from calmix.experiments.grid import Arm, expand, parse_method, parse_vary, reference_of
 from calmix.experiments.progress import CellProgress
 from calmix.experiments.recommendation import best_run, recommend
+from calmix.experiments.required_runs import DEFAULT_MARGIN
 from calmix.experiments.results import Results, collect
+from calmix.experiments.significance import with_significance
 from calmix.experiments.store import RunStore
-from calmix.experiments.summary import summarise, write_summary
+from calmix.experiments.summary import mark_better, summarise, write_summary
 from calmix.mixing.catalogue import check_method
 from calmix.run import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
@@ -50,6 +53,8 @@ class CompareConfig:
     executor: str = "local"
     workers: int | None = None
     keep_models: str = "best"
+    margin: float = DEFAULT_MARGIN
+    """What counts as no worse, in points of accuracy."""
 
     def __post_init__(self) -> None:
         if not self.methods:
@@ -63,6 +68,7 @@ class CompareConfig:
         if self.keep_models not in KEEP_MODELS:
             choices = ", ".join(KEEP_MODELS)
             raise UserError(f"--keep-models is {self.keep_models!r}", remedy=f"choose one of {choices}")
+        check_margin(self.margin)
 
     @property
     def directory(self) -> Path:
@@ -80,6 +86,7 @@ class CompareConfig:
             "executor": self.executor,
             "workers": self.workers,
             "keep_models": self.keep_models,
+            "margin": self.margin,
         }
         return {**own, **shared}
 
@@ -180,6 +187,14 @@ def load(directory: Path) -> Results:
     return results
 
 
+def with_margin(results: Results, margin: float | None) -> Results:
+    """With another margin than the one it was made with, if one is given."""
+    if margin is None:
+        return results
+    check_margin(margin)
+    return dataclasses.replace(results, config={**results.config, "margin": margin})
+
+
 def gather(directory: Path) -> Results:
     """Metrics, differences and failures of the runs in the store."""
     plan, store = Plan.read(directory), RunStore(directory / "runs")
@@ -255,11 +270,19 @@ def drop_teachers(store: RunStore, cells: Sequence[Cell], configs: Sequence[Trai
                 store.drop_model(fingerprint)
 
 
+def check_margin(points: float) -> None:
+    """In points of accuracy; NaN is none."""
+    if not 0 < points < 100:
+        raise UserError(f"--margin is {points:g}", remedy="give points of accuracy, such as 1")
+
+
 def report_data(results: Results, directory: Path) -> dict[str, Any]:
     """Everything that `--json` prints and the pages show, as plain values; writes `summary.csv`."""
-    summary = summarise(results)
+    summary, differences = summarise(results), with_significance(results)
+    mark_better(summary, differences)
     write_summary(summary, results.metrics(), directory / SUMMARY_FILE)
     recommendation = recommend(results, summary).as_dict()
+    recommendation["command"] = next_command(directory, recommendation["next_seeds"])
     for key, run in (("model", "run"), ("alternative_model", "alternative_run")):
         model = directory / "runs" / str(recommendation[run]) / "model"
         recommendation[key] = str(model) if recommendation[run] and model.is_dir() else None
@@ -277,10 +300,18 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
             for arm in results.arms
         ],
         "summary": summary,
-        "differences": results.differences,
+        "differences": differences,
         "failures": results.failures,
         "config": results.config,
     }
+
+
+def next_command(directory: Path, seeds: Sequence[int]) -> str | None:
+    """The same comparison with more seeds; it goes on in its directory and repeats no run."""
+    if not seeds or not (directory / CONFIG_FILE).is_file():
+        return None
+    config, listed = shlex.quote(str(directory / CONFIG_FILE)), ",".join(map(str, seeds))
+    return f"calmix compare --config {config} --seeds {listed} --output {shlex.quote(str(directory))}"
 
 
 def with_threads(config: CompareConfig) -> CompareConfig:

@@ -27,12 +27,13 @@ from calmix.run import Run, replacing
 from calmix.user_error import UserError
 
 STAGES = ("uncalibrated", "calibrated")
+CALIBRATED, VALIDATION = "calibrated", "validation"
 RUNS_FILE, DIFFERENCES_FILE = "runs.parquet", "differences.parquet"
 METADATA_KEY = b"calmix.comparison"
 # What a record says beside its metrics.
 DESCRIPTION = (
     "run", "arm", "method", "options", "seed", "split", "stage", "in_sample", "temperature", "seconds",
-    "device", "train_n", "n", "bins",
+    "device", "train_n", "n", "bins", "learned", "learning_finding", "learning_advice",
 )  # fmt: skip
 
 
@@ -149,10 +150,24 @@ def _records_of(cell: Cell, run: Run, bins: int, edges: Edges) -> list[dict[str,
                     "seconds": metrics["seconds"],
                     "device": metrics["device"],
                     "train_n": metrics["sizes"]["train"],
+                    **_learning(metrics),
                     **flat_metrics(values),
                 }
             )
     return records
+
+
+def _learning(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Whether the run has learned; runs of earlier versions do not say."""
+    learning = metrics.get("learning")
+    if learning is None:
+        return {}
+    finding = learning["messages"][0] if learning["messages"] else None
+    return {
+        "learned": learning["learned"],
+        "learning_finding": finding,
+        "learning_advice": learning["advice"] or None,
+    }
 
 
 def flat_metrics(values: dict[str, Any]) -> dict[str, Any]:

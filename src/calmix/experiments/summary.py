@@ -1,19 +1,18 @@
-"""Mean and standard deviation over seeds, and which arms are best.
+"""Mean and standard deviation over seeds, and which arms are better than their `plain` + temperature.
 
-An arm is marked best in a metric of a split if its mean is the best, or if its paired difference to the
-best cannot be told from 0 (the 95 % interval holds 0). Where that is true of all, none is marked: nothing was
-found.
+An arm is marked in a metric of a split if its paired difference to its `plain` + temperature is in its favour
+and significant at 5 %, corrected for the number of arms (`significance`).
 """
 
 from __future__ import annotations
 
 import csv
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calmix.experiments.results import STAGES, Results
+from calmix.experiments.results import CALIBRATED, STAGES, Results
 from calmix.run import replacing
 
 # Not the overconfidence error: a model that doubts everything has none.
@@ -31,7 +30,6 @@ def summarise(results: Results) -> list[dict[str, Any]]:
                 runs = results.select(split=split, arm=arm.name, stage=stage)
                 if runs:
                     summary.append(_summary_of(runs, metrics))
-        mark_best([record for record in summary if record["split"] == split], results.differences)
     return summary
 
 
@@ -40,7 +38,7 @@ def _summary_of(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> dict[
     record: dict[str, Any] = {
         name: first[name] for name in ("split", "arm", "stage", "method", "options", "n")
     }
-    record |= {"in_sample": first["in_sample"], "seeds": len(runs), "best": []}
+    record |= {"in_sample": first["in_sample"], "seeds": len(runs), "better": []}
     for metric in metrics:
         values = [run[metric] for run in runs if run.get(metric) is not None]
         record[f"{metric}_mean"] = statistics.fmean(values) if values else None
@@ -48,31 +46,19 @@ def _summary_of(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> dict[
     return record
 
 
-def best_of(records: Sequence[dict[str, Any]], metric: str) -> dict[str, Any]:
-    """The record with the best mean, the first of equals."""
-    sign = -1 if metric in HIGHER_IS_BETTER else 1
-    return min(records, key=lambda record: sign * record[f"{metric}_mean"])
+def mark_better(records: Sequence[dict[str, Any]], differences: Sequence[Mapping[str, Any]]) -> None:
+    """Put the metrics in which each record beats its `plain` + temperature into its `better`.
 
-
-def mark_best(records: Sequence[dict[str, Any]], differences: Sequence[dict[str, Any]]) -> None:
-    """Put the metrics in which each record is best into its `best`."""
-    if not records:
-        return
-    found = {
-        (d["split"], d["metric"], d["arm"], d["stage"], d["reference"], d["reference_stage"]): d
-        for d in differences
-    }
-    for metric in CONTESTED:
-        best = best_of(records, metric)
-        equal = []
-        for record in records:
-            pair = (record["arm"], record["stage"], best["arm"], best["stage"])
-            difference = found.get((record["split"], metric, *pair))
-            if record is best or (difference and difference["low"] <= 0 <= difference["high"]):
-                equal.append(record)
-        if len(equal) < len(records):
-            for record in equal:
-                record["best"].append(metric)
+    `differences` are those of `significance.with_significance`.
+    """
+    found = {(record["split"], record["arm"], record["stage"]): record["better"] for record in records}
+    for difference in differences:
+        metric = difference["metric"]
+        if metric not in CONTESTED or difference["reference_stage"] != CALIBRATED:
+            continue
+        gain = difference["difference"] * (1 if metric in HIGHER_IS_BETTER else -1)
+        if difference["significant"] and gain > 0:
+            found[difference["split"], difference["arm"], difference["stage"]].append(metric)
 
 
 def write_summary(summary: Sequence[dict[str, Any]], metrics: Sequence[str], path: Path) -> Path:
@@ -81,8 +67,8 @@ def write_summary(summary: Sequence[dict[str, Any]], metrics: Sequence[str], pat
     titles = [*names, *(f"{metric}_{kind}" for metric in metrics for kind in ("mean", "std"))]
     with replacing(path) as fresh, fresh.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*titles, *(f"{metric}_best" for metric in CONTESTED)])
+        writer.writerow([*titles, *(f"{metric}_better" for metric in CONTESTED)])
         for record in summary:
             values = ["" if record[title] is None else record[title] for title in titles]
-            writer.writerow([*values, *(metric in record["best"] for metric in CONTESTED)])
+            writer.writerow([*values, *(metric in record["better"] for metric in CONTESTED)])
     return path

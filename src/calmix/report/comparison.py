@@ -11,13 +11,15 @@ import yaml
 
 from calmix.report.comparison_figures import difference_figure, temperature_figure
 from calmix.report.comparison_tables import (
-    CLEAR_NOTE,
+    BETTER_NOTE,
     COMPARED_METRICS,
     ECE_NOTE,
     ONE_SEED_NOTE,
+    SIGNIFICANT_NOTE,
     STAGES,
     difference_tables,
     failure_table,
+    next_step,
     reference_title,
     splits_of,
     summary_tables,
@@ -25,6 +27,8 @@ from calmix.report.comparison_tables import (
 from calmix.report.page import Block, Chart, Code, Details, Fact, Facts, Page, Prose, Section, write_page
 from calmix.report.run_report import duration
 from calmix.report.tables import WEAK_ECE_NOTE, Column, Table
+
+UNDECIDED = ("cannot_tell", "not_learned", "nothing_to_compare")
 
 
 def write_comparison_report(data: Mapping[str, Any], path: Path) -> Path:
@@ -66,7 +70,9 @@ def _headline(data: Mapping[str, Any]) -> Facts:
     return Facts(
         (
             Fact(
-                "Chosen", str(recommendation["chosen"] or "–"), "on validation NLL after temperature scaling"
+                "Chosen",
+                "–" if recommendation["verdict"] == "not_learned" else str(recommendation["chosen"] or "–"),
+                "on validation NLL after temperature scaling",
             ),
             Fact("Seeds", ", ".join(map(str, seeds)), "" if len(seeds) > 2 else "three or more tell more"),
             Fact("Runs", str(runs), missing),
@@ -78,18 +84,28 @@ def _headline(data: Mapping[str, Any]) -> Facts:
 
 def _recommendation_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     recommendation = data["recommendation"]
-    tone: Any = "warning" if recommendation["verdict"] in ("cannot_tell", "nothing_to_compare") else "note"
+    tone: Any = "warning" if recommendation["verdict"] in UNDECIDED else "note"
     blocks: list[Block] = [Prose(recommendation["sentence"], tone)]
+    if recommendation["next_step"]:
+        blocks.append(Prose(next_step(recommendation)))
+    if recommendation["command"]:
+        blocks.append(Code(recommendation["command"]))
+    blocks += [Prose(_capital(f"{line}.")) for line in recommendation["lines"]]
     if recommendation["choice"]:
         blocks.append(Prose(recommendation["choice"]))
+    blocks += [Prose(f"{note}.", "warning") for note in recommendation["notes"]]
     if recommendation["model"]:
         blocks += [Prose("The chosen model:"), Code(recommendation["model"])]
     other = recommendation["alternative_model"]
-    if other and recommendation["verdict"] in ("better", "mixed", "trade_off"):
+    if other and recommendation["verdict"] in ("better", "trade_off"):
         blocks += [Prose(f"The alternative, {recommendation['alternative']}:"), Code(other)]
     if data["failures"]:
         blocks.append(Prose(f"{len(data['failures'])} runs are missing; see below.", "warning"))
     return tuple(blocks)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _summary_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -118,7 +134,7 @@ def _difference_blocks(data: Mapping[str, Any], stage: str) -> tuple[Block, ...]
             figure=difference_figure(data, split, stage),
             title=table.caption,
             caption="The dashed line is the reference. Left of it is better, but for accuracy. A filled dot: "
-            "the interval does not hold 0.",
+            "significant at 5 % after Holm's correction for the number of arms.",
             description=f"Dots with intervals. {table.caption}; the numbers are in the table below.",
         )
         for split, table in tables.items()
@@ -155,13 +171,14 @@ def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
         "Every method stands beside plain fine-tuning, as trained and with a temperature fitted on "
         "validation: the one number that most methods must first beat.",
         "Intervals come from a paired bootstrap: rows and seeds are drawn anew, the same for both sides. "
-        "They are widened for few seeds and not corrected for many comparisons: of twenty true zeros, one "
-        "stands out.",
-        f"Marked with {CLEAR_NOTE[0]}:{CLEAR_NOTE[1:]}.",
+        "They are widened for few seeds. The intervals of tables and charts are not corrected for many "
+        "comparisons: of twenty true zeros, one leaves out 0. Marks and recommendation are corrected.",
+        f"In the summary, {BETTER_NOTE}.",
+        f"In the differences, {SIGNIFICANT_NOTE}.",
         f"{ECE_NOTE[0].upper()}{ECE_NOTE[1:]}.",
         f"{WEAK_ECE_NOTE[0].upper()}{WEAK_ECE_NOTE[1:]}.",
-        "The choice is made on validation alone, by NLL after temperature scaling. Test sets are reported "
-        "and choose nothing; the calibration error chooses nothing.",
+        "The choice is made on validation alone, by NLL after temperature scaling, unless accuracy is lower. "
+        "Test sets are reported and choose nothing; the calibration error chooses nothing.",
     ]
     blocks: list[Block] = [Prose(note) for note in notes]
     if any(len(arm["seeds"]) == 1 for arm in data["arms"]):

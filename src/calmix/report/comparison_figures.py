@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from calmix.report.comparison_tables import STAGES, TITLES, compared_metrics, differences_of, is_clear
+from calmix.report.comparison_tables import STAGES, TITLES, compared_metrics, differences_of
 from calmix.report.page import BLUE, GREY, RED, literal, new_figure
 from calmix.report.tables import METRICS, Metric
 
@@ -24,7 +24,7 @@ FRAME = 120
 def difference_figure(data: Mapping[str, Any], split: str, reference_stage: str) -> Figure:
     """A dot and its 95 % interval for every arm and stage, one panel per metric; 0 is the reference.
 
-    Filled where the interval does not hold 0, open where it does.
+    Filled where the difference is significant after the correction for the number of arms, else open.
     """
     from plotly.graph_objects import Scatter
 
@@ -52,7 +52,7 @@ def difference_figure(data: Mapping[str, Any], split: str, reference_stage: str)
                     marker={
                         "color": COLOURS[stage],
                         "size": 9,
-                        "symbol": ["circle" if is_clear(d) else "circle-open" for _, d in points],
+                        "symbol": ["circle" if d["significant"] else "circle-open" for _, d in points],
                         "line": {"width": 2, "color": COLOURS[stage]},
                     },
                     error_x={

@@ -29,14 +29,13 @@ COMPARED_METRICS = ("accuracy", "nll", "brier", "ece", "oe")
 HEADLINE_METRICS = ("accuracy", "nll", "ece")
 # Named without their intervals: here the spread over seeds stands beside the mean.
 TITLES = {"ece": "ECE %", "ece_noise_floor": "Noise floor %"}
-BEST = "*"
-BEST_NOTE = (
-    f"{BEST} the best mean of the split, or not to be told from it (paired difference, 95 % interval); where "
-    "that is true of all rows, none is marked"
+SIGNIFICANT = "*"
+CORRECTION = "significant at 5 % after Holm's correction for the number of arms"
+BETTER_NOTE = f"{SIGNIFICANT} better than its plain + temperature: the paired difference is {CORRECTION}"
+SIGNIFICANT_NOTE = f"{SIGNIFICANT} {CORRECTION}; each interval is at 95 %, not corrected"
+ONE_SEED_NOTE = (
+    "one seed only: the intervals are over rows alone and say nothing about other seeds, so none is marked"
 )
-CLEAR = "*"
-CLEAR_NOTE = f"{CLEAR} the 95 % interval of the paired bootstrap over rows and seeds does not hold 0"
-ONE_SEED_NOTE = "one seed only: the intervals are over rows alone and say nothing about other seeds"
 ECE_NOTE = (
     "the ECE of a small sample is biased upwards, more for the better calibrated of two: a difference in ECE "
     "is, if anything, shown too small"
@@ -60,8 +59,8 @@ def _summary_table(data: Mapping[str, Any], split: str, shown: Sequence[Metric])
         stage = STAGES[record["stage"]] + (f" {IN_SAMPLE}" if record["in_sample"] else "")
         rows.append((record["arm"], stage, *(_mean_cell(metric, record) for metric in shown)))
     notes = []
-    if any(BEST in cell for row in rows for cell in row[2:]):
-        notes.append(BEST_NOTE)
+    if any(SIGNIFICANT in cell for row in rows for cell in row[2:]):
+        notes.append(BETTER_NOTE)
     if any(record["in_sample"] for record in records):
         notes.append(f"{IN_SAMPLE} {IN_SAMPLE_NOTE}")
     seeds = sorted({record["seeds"] for record in records})
@@ -88,7 +87,7 @@ def _mean_cell(metric: Metric, record: Mapping[str, Any]) -> str:
     if mean is None:
         return "–"
     spread = f" ± {metric.show(deviation)}" if deviation is not None else ""
-    return f"{metric.show(mean)}{spread}{BEST if metric.key in record['best'] else ''}"
+    return f"{metric.show(mean)}{spread}{SIGNIFICANT if metric.key in record['better'] else ''}"
 
 
 def difference_tables(data: Mapping[str, Any], reference_stage: str) -> dict[str, Table]:
@@ -116,7 +115,7 @@ def _difference_table(
                 rows.append(
                     (arm["name"], title, *(difference_cell(metric, found[metric.key]) for metric in shown))
                 )
-    notes = [CLEAR_NOTE] if any(cell.endswith(CLEAR) for row in rows for cell in row) else []
+    notes = [SIGNIFICANT_NOTE] if any(cell.endswith(SIGNIFICANT) for row in rows for cell in row) else []
     notes += [WEAK_ECE_NOTE] if any(metric.key == "ece" for metric in shown) else []
     return Table(
         caption=f"{split}: difference to {reference_title(data, reference_stage)} [95 %]",
@@ -142,16 +141,13 @@ def differences_of(
 
 def difference_cell(metric: Metric, difference: Mapping[str, Any]) -> str:
     """
-    >>> difference_cell(Metric("nll", "NLL", ""), {"difference": -0.03, "low": -0.05, "high": -0.01})
+    >>> found = {"difference": -0.03, "low": -0.05, "high": -0.01, "significant": True}
+    >>> difference_cell(Metric("nll", "NLL", ""), found)
     '−0.0300 [−0.0500, −0.0100]*'
     """
     low, high = difference["low"], difference["high"]
     text = f"{_signed(metric, difference['difference'])} [{_signed(metric, low)}, {_signed(metric, high)}]"
-    return text + (CLEAR if is_clear(difference) else "")
-
-
-def is_clear(difference: Mapping[str, Any]) -> bool:
-    return bool(difference["low"] > 0 or difference["high"] < 0)
+    return text + (SIGNIFICANT if difference["significant"] else "")
 
 
 def _signed(metric: Metric, value: float) -> str:
@@ -187,7 +183,9 @@ def _is_there(data: Mapping[str, Any], key: str) -> bool:
 def markdown_summary(data: Mapping[str, Any]) -> str:
     """`summary.md`: the recommendation, the tables and how to read them."""
     recommendation = data["recommendation"]
-    parts = ["# Comparison", recommendation["sentence"], recommendation["choice"]]
+    parts = ["# Comparison", recommendation["sentence"]]
+    parts += ["\n".join(f"- {line}" for line in recommendation["lines"]), recommendation["choice"]]
+    parts += [next_step(recommendation), *(f"Note: {note}." for note in recommendation["notes"])]
     for table in summary_tables(data, COMPARED_METRICS):
         parts += [f"## {escape_markdown(table.caption)}", table.to_markdown()]
     for stage in STAGES:
@@ -199,9 +197,21 @@ def markdown_summary(data: Mapping[str, Any]) -> str:
     if data["failures"]:
         table = failure_table(data)
         parts += [f"## {table.caption}", table.to_markdown()]
-    notes = [CLEAR_NOTE, ECE_NOTE, WEAK_ECE_NOTE]
+    notes = [BETTER_NOTE, SIGNIFICANT_NOTE, ECE_NOTE, WEAK_ECE_NOTE]
     parts += ["## How to read this", *(f"- {escape_markdown(_sentence(note))}" for note in notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def next_step(recommendation: Mapping[str, Any]) -> str:
+    """What would tell, without the paths of this place: the file is read elsewhere.
+
+    >>> next_step({"next_step": "About 3 seeds would tell.", "next_seeds": (0, 1, 2)})
+    'About 3 seeds would tell: the same command with `--seeds 0,1,2`.'
+    """
+    if not recommendation["next_seeds"]:
+        return str(recommendation["next_step"])
+    seeds = ",".join(map(str, recommendation["next_seeds"]))
+    return f"{recommendation['next_step'].rstrip('.')}: the same command with `--seeds {seeds}`."
 
 
 def _sentence(note: str) -> str:

@@ -1,0 +1,158 @@
+"""Which differences of a comparison are significant, where several arms are tested at once.
+
+The interval of a paired difference at confidence 1 - a has the half-width
+
+    h(a) = sqrt(z² v_rows + t² v_seeds),        z, t: quantiles at 1 - a/2 (`bootstrap`)
+
+and the p-value of the difference is the a at which h(a) is its size. Of k arms tested, Holm (1979) rejects
+the j-th smallest p-value while p_(j) <= 0.05 / (k - j + 1): the chance of any false finding among the arms is
+at most 5 %. The corrected interval of an arm is the one at the level of Holm's step that decides about it, so
+it leaves out 0 exactly where Holm rejects.
+
+One seed says nothing about other seeds: its differences have no p-value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calmix.experiments.bootstrap import LEVEL, Difference, reach
+from calmix.experiments.grid import reference_of
+from calmix.experiments.results import Results
+
+ALPHA = 1 - LEVEL
+# A p-value below this is shown as this; the quantiles of fewer than three seeds mean little beyond.
+SMALLEST_P = 1e-12
+# (split, stage, arm) -> seed -> record
+RunIndex = dict[tuple[str, str, str], dict[int, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A difference, and what of its variance comes from the rows and what from the seeds."""
+
+    difference: float
+    rows_variance: float
+    seeds_variance: float
+    """Of the mean over seeds."""
+    seeds: int
+
+    def reach(self, alpha: float = ALPHA) -> float:
+        """Half the width of the interval at confidence 1 - alpha."""
+        return reach(self.rows_variance, self.seeds_variance, self.seeds, alpha)
+
+    def with_seeds(self, seeds: int) -> Spread:
+        """As it would be with more seeds like these."""
+        return replace(self, seeds=seeds, seeds_variance=self.seeds_variance * self.seeds / seeds)
+
+    def interval(self, alpha: float) -> Difference:
+        half = self.reach(alpha)
+        return Difference(self.difference, self.difference - half, self.difference + half, self.seeds)
+
+    @property
+    def is_identical(self) -> bool:
+        """Equal by construction, as the accuracies before and after temperature scaling."""
+        return self.difference == 0 and self.reach() == 0
+
+
+def p_value(spread: Spread) -> float | None:
+    """The a at which the half-width h(a) is the size of the difference; None for one seed.
+
+    Three seeds, nothing from the rows: a t-test with two degrees of freedom, t = 4.303.
+
+    >>> round(p_value(Spread(4.303, 0.0, 1.0, 3)), 3)
+    0.05
+    >>> p_value(Spread(1.0, 0.01, 0.0, 1)) is None
+    True
+    """
+    from scipy.optimize import brentq
+
+    if spread.seeds < 2:
+        return None
+    size = abs(spread.difference)
+    if size == 0:
+        return 1.0
+    if spread.reach(SMALLEST_P) <= size:
+        return SMALLEST_P
+    found = brentq(lambda log: spread.reach(math.exp(log)) - size, math.log(SMALLEST_P), 0.0, xtol=1e-6)
+    return math.exp(found)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values: max over i <= j of (k - i + 1) p_(i), at most 1.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for step, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        highest = max(highest, min((len(p_values) - step) * p_values[place], 1.0))
+        adjusted[place] = highest
+    return adjusted
+
+
+def holm_levels(p_values: Sequence[float], alpha: float = ALPHA) -> list[float]:
+    """The level of the step that decides about each: alpha / (k - j + 1), up to the first step that fails.
+
+    The second of three is decided at 0.05 / 2, and so is the third, since the second fails.
+
+    >>> [round(level, 4) for level in holm_levels([0.001, 0.04, 0.045])]
+    [0.0167, 0.025, 0.025]
+    """
+    levels, level, failed = [alpha] * len(p_values), alpha, False
+    for step, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        if not failed:
+            level = alpha / (len(p_values) - step)
+            failed = p_values[place] > level
+        levels[place] = level
+    return levels
+
+
+def index_runs(results: Results) -> RunIndex:
+    index: RunIndex = {}
+    for record in results.runs:
+        index.setdefault((record["split"], record["stage"], record["arm"]), {})[record["seed"]] = record
+    return index
+
+
+def spread_of(difference: Mapping[str, Any], runs: RunIndex) -> Spread:
+    """The parts of a stored interval: what the seeds give is found from the runs, the rest is the rows'."""
+    split, metric, seeds = difference["split"], difference["metric"], difference["seeds"]
+    ours = runs.get((split, difference["stage"], difference["arm"]), {})
+    theirs = runs.get((split, difference["reference_stage"], difference["reference"]), {})
+    points = [ours[seed][metric] - theirs[seed][metric] for seed in sorted(ours.keys() & theirs.keys())]
+    over_seeds = float(np.var(points, ddof=1)) / len(points) if len(points) > 1 else 0.0
+    half = (difference["high"] - difference["low"]) / 2
+    unit_rows, unit_seeds = reach(1.0, 0.0, seeds) ** 2, reach(0.0, 1.0, seeds) ** 2
+    over_rows = max(half**2 - unit_seeds * over_seeds, 0.0) / unit_rows
+    return Spread(difference["difference"], over_rows, over_seeds, seeds)
+
+
+def with_significance(results: Results) -> list[dict[str, Any]]:
+    """The differences with `p`, and, for those of an arm to its `plain`, with `p_holm` and `significant`.
+
+    Corrected for the number of arms: the differences of one split, metric and pair of stages are one family.
+    """
+    runs = index_runs(results)
+    references = {arm.name: reference_of(arm, results.arms) for arm in results.arms}
+    tested: list[dict[str, Any]] = []
+    families: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for difference in results.differences:
+        spread = spread_of(difference, runs)
+        p = p_value(spread)
+        record = {**difference, "p": p, "p_holm": None, "significant": False}
+        tested.append(record)
+        reference = references.get(difference["arm"])
+        is_own = reference is not None and reference.name == difference["reference"]
+        if is_own and p is not None and not spread.is_identical:
+            key = tuple(difference[name] for name in ("split", "metric", "stage", "reference_stage"))
+            families.setdefault(key, []).append(record)
+    for family in families.values():
+        for record, adjusted in zip(family, holm([record["p"] for record in family]), strict=True):
+            record |= {"p_holm": adjusted, "significant": adjusted <= ALPHA}
+    return tested
