@@ -59,6 +59,8 @@ def calibrate(
         raise UserError("no output directory", remedy="give --output DIRECTORY")
     if fit_on is None:
         raise UserError("nothing to fit on", remedy="give --fit-on with a split or a file")
+    if not source.exists():  # before scikit-learn is loaded
+        raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
 
     from calmix.calibration.column_mapping import ColumnMapping
     from calmix.training.post_hoc import calibrate as calibrate_source
