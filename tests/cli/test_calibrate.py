@@ -1,6 +1,7 @@
 """`calmix calibrate` on a run, a checkpoint directory and a predictions file."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,7 +47,75 @@ def texts_of(reviews, name):
 def test_a_run_whose_temperature_is_folded_is_not_scaled_twice(calmix, run, tmp_path):
     code, out, err = calmix("calibrate", run, "--fit-on", "validation", "--output", tmp_path / "c", "--json")
     assert code == 0, err
-    assert json.loads(out)["temperature"] == pytest.approx(1.0, abs=1e-3)
+    result = json.loads(out)
+    assert result["temperature"] == pytest.approx(1.0, abs=1e-3)
+    assert result["already_calibrated"] is True
+    code, out, err = calmix("calibrate", run, "--fit-on", "validation", "--output", tmp_path / "d")
+    assert code == 0, err
+    assert "already calibrated: fitting a temperature again gives 1.0000, so nothing changes" in out
+
+
+def test_a_run_is_measured_on_its_other_splits_and_the_split_it_is_fitted_on_by_cross_validation(
+    calmix, run, tmp_path
+):
+    output = tmp_path / "c"
+    code, out, err = calmix(
+        "calibrate", run, "--fit-on", "test", "--method", "vector", "--output", output, "--json"
+    )
+    assert code == 0, err
+    result = json.loads(out)
+    held_out = result["held_out"]
+    assert {name: found["measured"] for name, found in held_out.items()} == {
+        "test": "cross-validated",
+        "validation": "held-out",
+    }
+    assert held_out["validation"]["before"]["in_sample"] is True  # of the run's own temperature
+    assert result["in_sample"] == ["nll_before", "nll_after"]
+    # Vector scaling minimises the NLL of its own rows, and its promise is better than what it keeps.
+    assert result["nll_after"] < held_out["test"]["after"]["nll"]
+    stored = read_predictions(output / "predictions" / "validation.parquet")
+    assert held_out["validation"]["after"]["nll"] == pytest.approx(-stored.gold_log_probability().mean())
+    assert result["already_calibrated"] is False
+    assert Path(result["report"]) == output / "report.html"
+    assert "Reliability on validation" in (output / "report.html").read_text()
+
+
+def test_one_file_alone_is_measured_by_cross_validation(calmix, tmp_path):
+    generator = np.random.default_rng(0)
+    logits, labels = 3 * generator.normal(size=(60, 4)), generator.integers(0, 4, 60)
+    write_predictions(tmp_path / "p.parquet", Predictions.from_logits(logits, labels))
+    arguments = (
+        "calibrate",
+        tmp_path / "p.parquet",
+        "--fit-on",
+        tmp_path / "p.parquet",
+        "--method",
+        "vector",
+    )
+    code, out, err = calmix(*arguments, "--output", tmp_path / "c", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert list(result["held_out"]) == ["p.parquet"]
+    assert result["held_out"]["p.parquet"]["measured"] == "cross-validated"
+    # Labels that have nothing to do with the logits: a gain in-sample is no gain on new rows.
+    assert result["nll_after"] < np.log(4) < result["held_out"]["p.parquet"]["after"]["nll"]
+    code, out, err = calmix(*arguments, "--output", tmp_path / "d")
+    assert code == 0, err
+    assert "p.parquet *" in out
+    assert "* cross-validated: fitted five times" in out
+    assert "NLL in-sample (the 60 rows it was fitted on)" in out
+    assert f"report: {tmp_path / 'd' / 'report.html'}" in out
+
+
+def test_too_few_rows_to_hold_any_out_are_said(calmix, tmp_path):
+    logits, labels = np.eye(3)[[0, 1, 2, 0, 1]] * 2, [0, 1, 2, 1, 1]
+    write_predictions(tmp_path / "p.parquet", Predictions.from_logits(logits, labels))
+    code, out, err = calmix(
+        "calibrate", tmp_path / "p.parquet", "--fit-on", tmp_path / "p.parquet", "--output", tmp_path / "c"
+    )
+    assert code == 0, err
+    assert "no metric is held out: there are too few rows to repeat the fit" in out
+    assert (tmp_path / "c" / "report.html").is_file()
 
 
 @pytest.mark.parametrize("method", ["vector", "structured", "platt"])

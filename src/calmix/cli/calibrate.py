@@ -1,4 +1,4 @@
-"""`calmix calibrate`: mend the confidence of what is already trained."""
+"""`calmix calibrate`: calibrate what is already trained."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from calmix.cli.options import (
     ProbColumns,
     TrustRemoteCode,
     print_json,
+    print_line,
 )
 from calmix.user_error import UserError
 
@@ -65,7 +66,7 @@ def calibrate(
     from calmix.calibration.column_mapping import ColumnMapping
     from calmix.training.post_hoc import calibrate as calibrate_source
 
-    result = calibrate_source(
+    calibrated = calibrate_source(
         source,
         fit_on,
         method,
@@ -86,17 +87,35 @@ def calibrate(
         ),
         trust_remote_code=trust_remote_code,
     )
+    from calmix.report.calibration_report import (
+        NOTHING_HELD_OUT,
+        conclusion,
+        held_out_table,
+        write_calibration_report,
+    )
+    from calmix.report.tables import HEADLINE_KEYS
+
+    report = write_calibration_report(calibrated.result, calibrated.held_out, output / "report.html")
+    result = {**calibrated.result, "report": str(report)}
     if as_json:
         print_json(result)
         return
-    print(f"{method} fitted on {result['n']} rows of {fit_on}")
-    print(f"NLL on these rows: {result['nll_before']:.4f} before, {result['nll_after']:.4f} after")
+    from rich.console import Console
+
+    console = Console()
+    print_line(console, f"{method} fitted on {result['n']} rows of {fit_on}")
     if result["temperature"] is not None:
-        print(f"temperature: {result['temperature']:.4f}")
+        print_line(console, f"temperature: {result['temperature']:.4f}")
+    if result["held_out"]:
+        console.print(held_out_table(result, HEADLINE_KEYS).to_rich())
+    else:
+        print_line(console, NOTHING_HELD_OUT)
+    print_line(console, conclusion(result))
     for note in result["notes"]:
-        print(f"note: {note}")
+        print_line(console, f"note: {note}")
     for warning in result["warnings"]:
-        print(f"warning: {warning}")
-    print(f"model: {result['model']}" if result["folded"] else f"calibrator: {output}")
+        print_line(console, f"warning: {warning}")
+    print_line(console, f"model: {result['model']}" if result["folded"] else f"calibrator: {output}")
     for file in result["predictions"]:
-        print(f"calibrated predictions: {file}")
+        print_line(console, f"calibrated predictions: {file}")
+    print_line(console, f"report: {report}")

@@ -3,14 +3,15 @@
 The output directory holds the calibrator (`calibrator.json`, `calibrator.safetensors`) and, where it folds
 into the last layer, `model/`: a checkpoint whose plain softmax is calibrated; where it does not,
 `uncalibrated_model/`: the network whose logits it takes. For a run or a predictions file
-it holds the calibrated predictions too.
+it holds the calibrated predictions too. `calibration.json` has metrics of rows that the calibrator was not
+fitted on.
 """
 
 from __future__ import annotations
 
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from calmix.calibration.calibrated_predictions import (
 from calmix.calibration.calibrator import Calibrator, get_calibrator
 from calmix.calibration.class_names import DifferentClasses, listed
 from calmix.calibration.column_mapping import ColumnMapping
+from calmix.calibration.held_out import HeldOut, are_same_rows, cross_validated
 from calmix.calibration.prediction_files import Note, read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.run_predictions import predictions_of_run
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 # What always has a bias of every class.
 BIASED = ("vector", "platt")
+# A temperature this close to 1 moves no probability by more than a few ten-thousandths.
+UNCHANGED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,31 @@ class Source:
     rows: Rows | None = None
     """The rows behind `fitting`, where they are there."""
     max_length: int | None = None
+    is_run: bool = False
+
+    def held_out(self, name: str, calibrator: Calibrator) -> dict[str, HeldOut]:
+        """Before and after on rows that the calibrator has not seen: every other set of predictions, and the
+        fitting rows by cross-validation. `name` is what the fitting rows are called."""
+        found = {
+            other: HeldOut("held-out", before, calibrate_predictions(calibrator, before))
+            for other, before in self.others.items()
+            if not are_same_rows(before, self.fitting)
+        }
+        repeated = cross_validated(calibrator, self.fitting)
+        if repeated is not None:
+            found = {name: repeated, **found}
+        if self.is_run and "validation" in found:
+            # The run's own temperature was fitted there.
+            found["validation"] = replace(found["validation"], before_in_sample=True)
+        return found
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What `calibrate` found: `result`, ready for JSON, and the predictions behind its `held_out` metrics."""
+
+    result: dict[str, Any]
+    held_out: dict[str, HeldOut]
 
 
 def calibrate(
@@ -61,8 +90,8 @@ def calibrate(
     mapping: ColumnMapping | None = None,
     trust_remote_code: bool = False,
     **data: Any,
-) -> dict[str, Any]:
-    """Fit a calibrator on `fit_on` and apply it to `source`; what it found, ready for JSON.
+) -> Calibrated:
+    """Fit a calibrator on `fit_on` and apply it to `source`.
 
     `mapping` says what the columns of predictions files are where their names do not.
     """
@@ -103,6 +132,9 @@ def calibrate(
             write_predictions(
                 fresh / "predictions" / f"{name}.parquet", calibrate_predictions(calibrator, predictions)
             )
+        name = fit_on if fit_on in opened.others else Path(fit_on).name
+        held_out = opened.held_out(name, calibrator)
+        temperature = getattr(calibrator, "temperature_", None)
         result = {
             "method": method,
             "fitted_on": fit_on,
@@ -110,7 +142,12 @@ def calibrate(
             "class_names": list(opened.fitting.class_names),
             "nll_before": calibrator.nll_before_,
             "nll_after": calibrator.nll_after_,
-            "temperature": getattr(calibrator, "temperature_", None),
+            "in_sample": ["nll_before", "nll_after"],
+            "held_out": {name: found.metrics() for name, found in held_out.items()},
+            "temperature": temperature,
+            "already_calibrated": method == "temperature"
+            and opened.checkpoint is not None
+            and abs(float(calibrator.temperature_) - 1) <= UNCHANGED,
             "folded": folded,
             "model": str(output / "model") if folded else None,
             "predictions": [str(output / "predictions" / f"{name}.parquet") for name in opened.others],
@@ -123,7 +160,7 @@ def calibrate(
         fresh.rename(output)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return result
+    return Calibrated(result, held_out)
 
 
 def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, **data: Any) -> Source:
@@ -169,7 +206,7 @@ def _open_run(run: Run, fit_on: str, *, method: str, trust_remote_code: bool) ->
     names = run.splits()
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
     if fit_on in predictions:
-        return Source(predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on))
+        return Source(predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on), is_run=True)
     if not Path(fit_on).exists() and not is_embedded(fit_on):
         remedy = f"name labelled data, or one of its splits: {', '.join(names)}"
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
@@ -177,7 +214,7 @@ def _open_run(run: Run, fit_on: str, *, method: str, trust_remote_code: bool) ->
     columns = {name: config[name] for name in config if name.endswith("_column")}
     settings = {"max_length": config["max_length"], "trust_remote_code": trust_remote_code}
     fitting, rows = _forward(run.model, fit_on, method=method, **settings, **columns)
-    return Source(fitting, run.model, predictions, rows, config["max_length"])
+    return Source(fitting, run.model, predictions, rows, config["max_length"], is_run=True)
 
 
 def _rows_of_split(run: Run, split: str) -> Rows | None:

@@ -1,0 +1,80 @@
+"""What a calibrator does to rows that it was not fitted on.
+
+Metrics of the fitting rows flatter the calibrator; metrics of other rows do not. Where there are no others,
+the fit is repeated on four fifths of the rows and measured on the last fifth, five times over.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+
+from calmix.calibration.calibrator import Calibrator
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.input_checks import Integers
+from calmix.calibration.predictions import Predictions
+from calmix.randomness import stream
+
+FOLDS = 5
+FEWEST_ROWS = 10
+
+Measured = Literal["held-out", "cross-validated"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The same rows before and after calibration, by a calibrator that has not seen them."""
+
+    measured: Measured
+    before: Predictions
+    after: Predictions
+    before_in_sample: bool = False
+    """True where something in `before` was fitted on these rows: a run's own temperature on validation."""
+
+    def metrics(self) -> dict[str, Any]:
+        """Ready for JSON: `measured`, and all metrics under `before` and `after`."""
+        before, after = evaluate(self.before), evaluate(self.after)
+        if self.before_in_sample:
+            before["in_sample"] = True
+        return {"measured": self.measured, "before": before, "after": after}
+
+
+def cross_validated(calibrator: Calibrator, predictions: Predictions) -> HeldOut | None:
+    """Every row calibrated by a fit on the other folds; None with too few rows to repeat the fit."""
+    if len(predictions) < FEWEST_ROWS:
+        return None
+    fold = fold_of_row(predictions.labels, FOLDS)
+    logits = np.empty(predictions.values.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit that counts has said it already
+        for number in range(FOLDS):
+            known, left_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            fitted = clone(calibrator).fit(predictions.select(known))
+            logits[left_out] = fitted.transform(predictions.select(left_out))
+    after = Predictions.from_logits(
+        logits, predictions.labels, ids=predictions.ids, class_names=predictions.class_names
+    )
+    return HeldOut("cross-validated", predictions, after)
+
+
+def fold_of_row(labels: Integers, folds: int, seed: int = 0) -> Integers:
+    """The fold of every row: random, each class spread over all folds as evenly as it goes.
+
+    >>> fold = fold_of_row(np.array([0, 0, 0, 0, 1, 1]), 2)
+    >>> [int((fold[:4] == number).sum()) for number in range(2)], sorted(fold[4:].tolist())
+    ([2, 2], [0, 1])
+    """
+    shuffled = stream(seed, "folds").permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[by_class] = np.arange(len(labels)) % folds
+    return fold
+
+
+def are_same_rows(one: Predictions, other: Predictions) -> bool:
+    """Whether two sets of predictions are about the same rows: equal scores and labels in the same order."""
+    return np.array_equal(one.values, other.values) and np.array_equal(one.labels, other.labels)
