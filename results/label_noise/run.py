@@ -43,10 +43,10 @@ def write_data(folder: Path, seed: int) -> tuple[Path, Path, np.ndarray]:
     flipped = np.zeros(len(rows), dtype=bool)
     chosen = stream(seed, "flipped labels").choice(len(rows), round(FLIPPED * len(rows)), replace=False)
     flipped[chosen] = True
-    noisy = rows.with_labels(np.where(flipped, 1 - rows.labels, rows.labels))
+    given = np.where(flipped, 1 - rows.labels, rows.labels)
     files = []
-    for name, part in (("train", noisy), ("validation", validation)):
-        labels = [part.label_names[label] for label in part.labels]
+    for name, part, chosen in (("train", rows, given), ("validation", validation, validation.labels)):
+        labels = [part.label_names[label] for label in chosen]
         columns = {"id": part.row_ids, "text": part.texts(), "label": labels}
         write_table(folder / f"{name}.csv", pa.table(columns))
         files.append(folder / f"{name}.csv")

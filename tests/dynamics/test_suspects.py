@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import threshold_filter
-from calmix.dynamics.suspects import suspect_rows, suspect_table, verdict_table
+from calmix.dynamics.suspects import relative_aum, suspect_rows, suspect_table, verdict_table
 from calmix.dynamics.training_dynamics import TrainingDynamics
 
 NAMES = ("neg", "pos")
@@ -20,16 +22,41 @@ def datamap():
     )
 
 
-def test_without_a_verdict_they_are_the_negative_margins_lowest_first(datamap):
-    assert suspect_rows(datamap).tolist() == [2, 1]
+def test_without_a_verdict_they_are_negative_margins_lowest_within_their_class_first(datamap):
+    # The medians of the classes are 3 and −1: −1 lies 4 below its own, −2 only 1.
+    assert suspect_rows(datamap).tolist() == [1, 2]
     assert suspect_table(datamap, texts=list("VWXYZ")).to_pydict() == {
-        "row_id": ["c", "b"],
-        "label": ["pos", "neg"],
-        "predicted_label": ["neg", "pos"],
-        "aum": [-2.0, -1.0],
-        "confidence": pytest.approx([1 / (1 + np.exp(2)), 1 / (1 + np.exp(1))]),
-        "text": ["X", "W"],
+        "row_id": ["b", "c"],
+        "label": ["neg", "pos"],
+        "predicted_label": ["pos", "neg"],
+        "aum": [-1.0, -2.0],
+        "relative_aum": relative_aum(datamap.aum, datamap.labels)[[1, 2]].tolist(),
+        "confidence": pytest.approx([1 / (1 + np.exp(1)), 1 / (1 + np.exp(2))]),
+        "text": ["W", "X"],
     }
+
+
+def test_a_small_hard_class_is_not_listed_as_a_whole():
+    """2,000 rows, 34 of them in a class that the network never learned: all their margins are negative."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [1000, 966, 34])
+    aum = np.where(labels == 2, generator.normal(-2.0, 0.5, 2000), generator.normal(3.0, 1.5, 2000))
+    wrong = generator.choice(1966, 60, replace=False)
+    aum[wrong] = generator.normal(-2.0, 0.5, 60)
+    unknown = DataMap.unknown(2000)
+    datamap = replace(unknown, labels=labels, aum=aum)
+    listed = suspect_rows(datamap)
+    assert (labels[listed] == 2).sum() <= 5
+    assert np.isin(listed[:50], wrong).mean() >= 0.9
+    assert len(listed) <= 100, "a twentieth of the rows, what a person can read"
+
+
+def test_relative_aum_survives_constant_margins_unseen_rows_and_unknown_labels():
+    aum = np.array([1.0] * 12 + [np.nan, -1.0])
+    found = relative_aum(aum, np.array([0] * 13 + [-1]))
+    assert np.isnan(found[12])
+    assert np.isfinite(np.delete(found, 12)).all()
+    assert np.isnan(relative_aum(np.full(3, np.nan), np.zeros(3, dtype=np.int64))).all()
 
 
 def test_with_a_verdict_they_are_its_flagged_rows_and_keep_the_scores_of_the_map(datamap):

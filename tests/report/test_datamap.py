@@ -163,10 +163,10 @@ class Page:
     def selected(self):
         return self.script("return window.datamap.selected()")
 
-    def download(self):
-        file = self.browser.downloads / "selection.csv"
+    def download(self, name="selection", button="#download"):
+        file = self.browser.downloads / f"{name}.csv"
         file.unlink(missing_ok=True)
-        self.click("#download")
+        self.click(button)
         self.wait(file.is_file, limit=10)
         with file.open(newline="", encoding="utf-8") as lines:
             return list(csv.DictReader(lines))
@@ -246,6 +246,36 @@ class TestInTheBrowser:
             assert line["label"] == NAMES[datamap.labels[row]]
             assert float(line["confidence"]) == pytest.approx(datamap.confidence[row], abs=1e-6)
             assert float(line["aum"]) == pytest.approx(datamap.aum[row], abs=1e-5)
+
+    def test_corrected_labels_are_marked_and_downloaded(self, page, small):
+        from selenium.webdriver.support.ui import Select
+
+        datamap, _ = small
+        assert page.text("list-title") == "Lowest area under the margin first"
+        assert page.text("list-note").startswith("Not a test")
+        assert page.script("return document.getElementById('corrections').hidden")
+        rows = np.argsort(datamap.aum)[:3].tolist()
+        fields = page.browser.find_elements("css selector", "#list select")
+        shown = page.browser.find_elements("css selector", "#list .labels span")
+        for row, field, predicted in zip(rows, fields, shown, strict=False):
+            assert predicted.text == f"predicted {NAMES[datamap.predicted_label[row]]}"
+            assert Select(field).first_selected_option.text == f"label: {NAMES[datamap.labels[row]]}"
+        for row, field in zip(rows, fields, strict=False):
+            Select(field).select_by_visible_text(NAMES[1 - datamap.labels[row]])
+        Select(fields[1]).select_by_index(int(datamap.labels[rows[1]]))  # back: no correction
+        assert page.text("download-corrections") == "Download 2 corrections"
+        expected = [
+            {
+                "row_id": f"train-{row + 1}",
+                "label": NAMES[datamap.labels[row]],
+                "corrected_label": NAMES[1 - datamap.labels[row]],
+            }
+            for row in sorted((rows[0], rows[2]))
+        ]
+        assert page.download("corrections", "#download-corrections") == expected
+        page.click("#drop-corrections")
+        assert page.script("return document.getElementById('corrections').hidden")
+        assert page.errors() == []
 
     def test_a_click_or_clear_ends_the_selection(self, page):
         places = np.array([page.place(f"train-{row}") for row in range(1, 301)])

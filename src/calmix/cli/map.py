@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 TEXTS, NOISE = "Texts", "Label noise"
 SUSPECTS_SHOWN = 20
-NEGATIVE_AUM = {"rule": "negative AUM"}
+LOWEST_AUM = {"rule": "lowest AUM within each class, not a test"}
 NOT_A_TEST = (
-    "no test: these rows have the lowest area under the margin, and hard rows have low margins too; "
-    "--retrain trains passes that tell how low a wrong label goes"
+    "not a test: these rows have the lowest area under the margin of their class, and hard rows have low "
+    "margins too; --retrain trains passes that show how low a wrong label goes"
+)
+CORRECTIONS = (
+    "correct labels in datamap.html, download corrections.csv, and train again with the corrected file: see "
+    "'calmix map' in the README"
 )
 
 
@@ -87,7 +91,9 @@ def map_rows(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Map the training rows by what training said about them, and list those with a wrong label.
+    """Map the training rows by what training said about them, and list those to look at first.
+
+    Without --retrain the list is no test: it holds the rows of the lowest area under the margin.
 
     Example: calmix map run --output map
 
@@ -144,6 +150,7 @@ def _write_and_show(
     as_json: bool,
 ) -> None:
     from calmix.dynamics.dynamics_file import datamap_table
+    from calmix.dynamics.label_estimate import estimate_wrong_labels
     from calmix.dynamics.map_summary import summarise_map
     from calmix.dynamics.suspects import suspect_table
     from calmix.report.map_directory import write_map
@@ -161,15 +168,17 @@ def _write_and_show(
     texts = None if rows is None else shown_texts(rows)
     verdict = None if search is None else search.verdict
     suspects = suspect_table(datamap, verdict, texts)
+    estimate = estimate_wrong_labels(found.dynamics)
     summary = {
         "output": str(options["output"]),
         "source": {"kind": found.kind, "path": str(found.file)},
         "class_names": list(datamap.class_names),
         **counts,
-        "label_noise": NEGATIVE_AUM if search is None else search.as_dict(),
+        "label_noise": LOWEST_AUM if search is None else search.as_dict(),
+        "wrong_labels": None if estimate is None else estimate.as_dict(),
         "suspect_count": len(suspects),
         "suspects": suspects.slice(0, SUSPECTS_SHOWN).to_pylist(),
-        "notes": notes if search is not None else [*notes, NOT_A_TEST],
+        "notes": [*notes, *([NOT_A_TEST] if search is None else []), CORRECTIONS],
         "options": {
             name: str(value) if isinstance(value, Path) else value for name, value in options.items()
         },
@@ -219,16 +228,20 @@ def _retraining(found: DynamicsSource, source: Path, **changes: Any) -> TrainCon
 def _print(summary: dict[str, Any], directory: Path) -> None:
     from rich.console import Console
 
-    from calmix.report.map_tables import region_table, suspect_table
+    from calmix.report.map_tables import region_table, suspect_table, wrong_labels_line
 
     console = Console()
     console.print(region_table(summary, summary["class_names"]).to_rich())
     if summary["suspects"]:
         shown = len(summary["suspects"])
-        caption = f"Rows most likely mislabelled: the first {shown} of {summary['suspect_count']:,}"
+        kind = "Rows flagged by the threshold samples"
+        if summary["label_noise"] == LOWEST_AUM:
+            kind = "Lowest AUM within each class, not a test"
+        caption = f"{kind}: the first {shown} of {summary['suspect_count']:,}"
         console.print(suspect_table(summary["suspects"], caption, console.width).to_rich())
     else:
-        print_line(console, "no row is likely mislabelled by this rule")
+        print_line(console, "no row is listed by this rule")
+    print_line(console, wrong_labels_line(summary["wrong_labels"]))
     for note in summary["notes"]:
         print_line(console, f"note: {note}")
     for name in ("datamap.html", "suspects.csv", "issues.csv"):

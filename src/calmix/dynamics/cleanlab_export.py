@@ -3,7 +3,8 @@
     is_label_issue, label_quality, given_label, predicted_label
 
 as in `CleanLearning.get_label_issues()`, one line per row of the data set in its order, with `row_id` in
-front, labels as indices. `CleanLearning().fit(X, labels, label_issues=table.to_pandas())` takes it.
+front, labels as indices. `CleanLearning().fit(X, labels, label_issues=table.to_pandas())` takes it where
+every row was judged: after `calmix map RUN --retrain`.
 """
 
 from __future__ import annotations
@@ -25,20 +26,24 @@ from calmix.run import replacing
 def cleanlab_issues(datamap: DataMap, verdict: NoiseVerdict | None = None) -> pa.Table:
     """One line per row: whether its label is an issue, how good the label is (0 bad, 1 good), what it may be.
 
-    An issue is a row that the threshold filter flagged; without a `verdict`, one with AUM < 0, where some
-    other class outranked the given one on average. The quality is 1/(1 + exp(−AUM)): the probability of the
-    given class against its strongest rival at the mean margin. The predicted label is the class predicted in
-    most epochs. Rows without a score have a null quality and are no issue.
+    An issue is a row that the threshold filter flagged. Without a `verdict` nothing was tested, and the
+    column is null; it is null for a row that the filter could not judge, too. The quality is
+    1/(1 + exp(−AUM)): the probability of the given class against its strongest rival at the mean margin. The
+    predicted label is the class predicted in most epochs. Rows without a score have a null quality.
     """
     aum = datamap.aum if verdict is None else verdict.aum
-    issue = aum < 0 if verdict is None else verdict.flagged
+    issue = (
+        pa.nulls(len(datamap), pa.bool_())
+        if verdict is None
+        else pa.array(verdict.flagged, mask=verdict.unscored)
+    )
     if len(aum) != len(datamap):
         raise ValueError(f"{len(aum)} verdicts for {len(datamap)} rows")
     predicted = datamap.predicted_label
     return pa.table(
         {
             "row_id": pa.array(datamap.row_ids.astype(np.str_), type=pa.string()),
-            "is_label_issue": pa.array(issue),
+            "is_label_issue": issue,
             "label_quality": pa.array(expit(aum), mask=np.isnan(aum)),
             "given_label": _indices(datamap.labels),
             "predicted_label": _indices(np.full(len(datamap), -1) if predicted is None else predicted),

@@ -28,7 +28,28 @@ from calmix.run import replacing
 
 SCRIPTS = ("datamap_data.js", "datamap_canvas.js", "datamap_page.js")
 REGION_LABELS = ("easy to learn", "ambiguous", "hard to learn")
-SCORE_TITLES = {"confidence": "confidence", "variability": "variability", "aum": "AUM"}
+SCORE_TITLES = {
+    "confidence": "confidence",
+    "variability": "variability",
+    "aum": "AUM",
+    "relative_aum": "AUM in its class",
+    "score": "threshold score",
+}
+# By which column rows are listed, with what that means; the first that the table has.
+ORDERS = {
+    "score": (
+        "Most like a wrong label first",
+        "By the share of threshold samples, whose labels are certainly wrong, with a lower AUM.",
+    ),
+    "relative_aum": (
+        "Lowest AUM within each class first",
+        "Not a test: hard rows have low margins too. Read them, and correct what is wrong.",
+    ),
+    "aum": (
+        "Lowest area under the margin first",
+        "Not a test: hard rows have low margins too. Read them, and correct what is wrong.",
+    ),
+}
 TEXT_LIMIT = 600  # characters of a text that the page holds: 200,000 long reviews would not open
 
 
@@ -92,6 +113,8 @@ def _columns(table: pa.Table, mapped: bool) -> tuple[dict[str, Any], dict[str, s
         } | scores
     else:
         scores["rank"] = np.argsort(np.argsort(aum, kind="stable")) / max(len(aum) - 1, 1)
+    scores |= {name: _floats(table, name) for name in ORDERS if name in table.column_names and name != "aum"}
+    order = next(name for name in ORDERS if name in scores)
     names = ("label", "predicted_label", "region", "correctness", "epochs_seen")
     codes = {name: _codes(table, name) for name in names if name in table.column_names}
     codes = {name: column for name, column in codes.items() if mapped and (column >= 0).any()}
@@ -101,6 +124,9 @@ def _columns(table: pa.Table, mapped: bool) -> tuple[dict[str, Any], dict[str, s
         "epochs": int(codes["epochs_seen"].max(initial=0)) if "epochs_seen" in codes else 0,
         "scores": list(scores),
         "score_titles": SCORE_TITLES,
+        "order": order,
+        "list_title": ORDERS[order][0],
+        "list_note": ORDERS[order][1],
         "codes": list(codes),
         "classes": max(largest, default=-1) + 1,
         "regions": REGION_NAMES,

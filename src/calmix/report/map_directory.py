@@ -3,7 +3,8 @@
 DIR/datamap.parquet, datamap.csv   the map: scores and regions of every row
     datamap.html                   the same to look at
     issues.csv                     one line per row, in cleanlab's columns
-    suspects.csv                   the rows whose label is probably wrong, the most suspicious first
+    suspects.csv                   the rows to look at first: those that the threshold filter flagged, or
+                                   without it those of the lowest AUM within their class, which is no test
     noise.parquet                  what the threshold filter says about every row; with --retrain only
     summary.json                   what was printed, and the options
     passes/                        the threshold passes, so that they are not trained again
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -25,7 +27,7 @@ from calmix.dynamics.cleanlab_export import write_cleanlab_issues
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import write_datamap
 from calmix.dynamics.label_noise import NoiseVerdict
-from calmix.dynamics.suspects import suspect_table, verdict_table
+from calmix.dynamics.suspects import relative_aum, suspect_table, verdict_table
 from calmix.report.datamap import write_datamap_html
 from calmix.run import write_json
 from calmix.user_error import UserError
@@ -68,12 +70,14 @@ def write_map(
 ) -> None:
     """Write all files beside their place and move them there together: half a map is never seen.
 
-    `table` is the map as `dynamics_file.datamap_table` makes it; with a verdict it gets the columns `flagged`
-    and `score`. Of an earlier map in the directory, the threshold passes alone are kept.
+    `table` is the map as `dynamics_file.datamap_table` makes it; it gets the column `relative_aum`, and with
+    a verdict `flagged` and `score`. Of an earlier map in the directory, the threshold passes alone are kept.
     """
     fresh = directory.absolute().with_name(f".{os.getpid()}.{directory.absolute().name}")
     try:
         fresh.mkdir(parents=True)
+        relative = relative_aum(datamap.aum, datamap.labels)
+        table = table.append_column("relative_aum", pa.array(relative, mask=np.isnan(relative)))
         if verdict is not None:
             judged = verdict_table(datamap, verdict)
             pa.parquet.write_table(judged, fresh / "noise.parquet")

@@ -75,6 +75,20 @@ def suspect_table(suspects: Sequence[Mapping[str, Any]], caption: str, width: in
     return Table(caption=caption, columns=tuple(columns), rows=tuple(map(tuple, rows)))
 
 
+def wrong_labels_line(estimate: Mapping[str, Any] | None) -> str:
+    """How many labels are wrong, for the content of `label_estimate.LabelEstimate`.
+
+    >>> wrong_labels_line({"rows": 2000, "count": 190, "low": 150, "high": 236})
+    'wrong labels: about 190 of 2,000 (95 % interval 150 to 236); this says how many, not which'
+    """
+    if estimate is None:
+        return "wrong labels: no estimate; it needs the predicted classes of 200 rows or more"
+    return (
+        f"wrong labels: about {estimate['count']:,} of {estimate['rows']:,} (95 % interval "
+        f"{estimate['low']:,} to {estimate['high']:,}); this says how many, not which"
+    )
+
+
 def class_shares(counts: Sequence[int], class_names: Sequence[str]) -> str:
     """The classes of a region, the largest first.
 

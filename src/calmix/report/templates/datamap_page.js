@@ -60,16 +60,18 @@ function shareBar(one) {
 function listRows() {
   const order = [];
   for (let i = 0; i < COUNT; i++) if (active[i]) order.push(i);
-  order.sort((a, b) => score.aum[a] - score.aum[b]);
+  const rank = Float64Array.from(score[meta.order], (value) => (Number.isNaN(value) ? Infinity : value));
+  order.sort((a, b) => (rank[a] === rank[b] ? score.aum[a] - score.aum[b] : rank[a] - rank[b]));
   const list = byId("list");
   list.replaceChildren();
-  byId("list-title").textContent = order.length ? "Lowest area under the margin first" : "";
+  byId("list-title").textContent = order.length ? meta.list_title : "";
+  byId("list-note").textContent = order.length ? meta.list_note : "";
   for (const i of order.slice(0, LIST_LENGTH)) {
     const item = element("li"), row = element("div", null, { class: "row" });
-    row.append(element("span", `${ids[i]}${meta.codes.includes("label") ? " · " + className(code.label[i]) : ""}`),
-               element("span", `AUM ${score.aum[i].toFixed(2)}`));
+    row.append(element("span", ids[i]), element("span", `AUM ${score.aum[i].toFixed(2)}`));
     item.append(row);
     if (sentences) item.append(element("p", sentences[i]));
+    if (code.label) item.append(labelLine(i));
     item.addEventListener("mouseenter", () => { focus = i; drawOverlay(); });
     item.addEventListener("mouseleave", () => { focus = -1; drawOverlay(); });
     list.append(item);
@@ -79,10 +81,49 @@ function listRows() {
   }
 }
 
+// ---- corrections ---------------------------------------------------------------------------------------
+const corrections = new Map();                     // row -> class
+function labelLine(i) {
+  const line = element("div", null, { class: "labels" });
+  const predicted = code.predicted_label ? className(code.predicted_label[i]) : null;
+  line.append(element("span", predicted === null ? "" : `predicted ${predicted}`));
+  if (code.label[i] < 0) return line;
+  const choice = element("select", null, { "aria-label": `Correct label of ${ids[i]}` });
+  meta.class_names.forEach((name, k) => {
+    choice.append(element("option", k === code.label[i] ? `label: ${name}` : name, { value: k }));
+  });
+  choice.value = String(corrections.has(i) ? corrections.get(i) : code.label[i]);
+  choice.classList.toggle("corrected", corrections.has(i));
+  choice.addEventListener("change", () => {
+    const chosen = Number(choice.value);
+    if (chosen === code.label[i]) corrections.delete(i); else corrections.set(i, chosen);
+    choice.classList.toggle("corrected", corrections.has(i));
+    showCorrections();
+  });
+  line.append(choice);
+  return line;
+}
+function showCorrections() {
+  byId("corrections").hidden = !corrections.size;
+  byId("download-corrections").textContent =
+    `Download ${number(corrections.size)} correction${corrections.size === 1 ? "" : "s"}`;
+}
+function correctionsCsv() {
+  const lines = ["row_id,label,corrected_label"];
+  for (const i of [...corrections.keys()].sort((a, b) => a - b)) {
+    lines.push([ids[i], className(code.label[i]), className(corrections.get(i))].map(quoted).join(","));
+  }
+  return lines.join("\n") + "\n";
+}
+byId("download-corrections").addEventListener("click", () => save("corrections.csv", correctionsCsv()));
+byId("drop-corrections").addEventListener("click", () => { corrections.clear(); showCorrections(); listRows(); });
+
 // ---- tooltip -------------------------------------------------------------------------------------------
 function facts(i) {
   const found = [];
-  for (const name of meta.scores) if (meta.score_titles[name]) found.push([meta.score_titles[name], score[name][i].toFixed(3)]);
+  for (const name of meta.scores) {
+    if (meta.score_titles[name] && !Number.isNaN(score[name][i])) found.push([meta.score_titles[name], score[name][i].toFixed(3)]);
+  }
   if (code.correctness) found.push(["right in", `${code.correctness[i]} of ${code.epochs_seen[i]} epochs`]);
   if (code.label) found.push(["label", className(code.label[i])]);
   if (code.predicted_label) found.push(["predicted", className(code.predicted_label[i])]);
@@ -206,8 +247,8 @@ function showModes() {
 }
 
 // ---- download ------------------------------------------------------------------------------------------
+function quoted(value) { return /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value; }
 function csv() {
-  const quote = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const named = { label: className, predicted_label: className, region: (k) => meta.regions[k], correctness: String, epochs_seen: String };
   const codes = meta.codes, scores = meta.scores.filter((name) => meta.score_titles[name]);
   const lines = [["row_id", ...codes, ...scores, ...(sentences ? ["text"] : [])].join(",")];
@@ -217,16 +258,17 @@ function csv() {
     for (const name of codes) cells.push(code[name][i] < 0 ? "" : named[name](code[name][i]));
     for (const name of scores) cells.push(Number.isNaN(score[name][i]) ? "" : String(Number(score[name][i].toPrecision(7))));
     if (sentences) cells.push(sentences[i]);
-    lines.push(cells.map(quote).join(","));
+    lines.push(cells.map(quoted).join(","));
   }
   return lines.join("\n") + "\n";
 }
-byId("download").addEventListener("click", () => {
-  const link = element("a", null, { download: "selection.csv" });
-  link.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+function save(name, content) {
+  const link = element("a", null, { download: name });
+  link.href = URL.createObjectURL(new Blob([content], { type: "text/csv" }));
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-});
+}
+byId("download").addEventListener("click", () => save("selection.csv", csv()));
 
 // ---- start ---------------------------------------------------------------------------------------------
 window.datamap = {                                 // for the console, and for whoever drives this page
