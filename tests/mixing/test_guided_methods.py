@@ -359,7 +359,7 @@ def test_a_map_without_any_margin_cannot_be_split():
 
 def test_random_halves_are_random_and_seeded():
     method = get_method("aum-saliency", split="random")
-    assert not method.needs_map
+    assert method.needed == ()
     first, second = (method.groups(KnownRows(DataMap.unknown(60), seed)).positions for seed in (1, 2))
     assert first[0].tolist() != list(range(30)) != second[0].tolist()
     assert first[0].tolist() != second[0].tolist()

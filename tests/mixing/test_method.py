@@ -69,3 +69,18 @@ def test_plain_is_cross_entropy_of_the_rows():
     result = get_method("plain").losses(Step(labels, 3, lambda: logits))
     assert torch.allclose(result.losses, torch.nn.functional.cross_entropy(logits, labels, reduction="none"))
     assert result.logits is logits
+
+
+def test_what_a_method_needs_follows_its_options() -> None:
+    assert get_method("plain").needed == ()
+    assert get_method("aum-saliency").needed == ("aum",)
+    assert get_method("aum-saliency", split="random").needed == ()
+    assert get_method("aum-saliency", scope="global").needed == ("aum", "previous epoch")
+    assert get_method("tdmixup").needed == ("data map", "threshold pass")
+    assert get_method("tdmixup", aum_filter=False).needed == ("data map",)
+    assert get_method("informed-mixup").needed == ("data map",)
+
+
+def test_a_need_that_nobody_can_meet_is_refused_where_the_class_is_written() -> None:
+    with pytest.raises(TypeError, match="needs 'datamap'; there are aum, data map"):
+        type("Typo", (Method,), {"needs": ("datamap",)})

@@ -13,8 +13,9 @@ def methods(as_json: AsJson = False) -> None:
     Example: calmix methods
     """
     from calmix.mixing.catalogue import method_cards
+    from calmix.mixing.needs import describe
 
-    listed = [dataclasses.asdict(card) for card in method_cards().values()]
+    listed = [{**dataclasses.asdict(card), "needs": describe(card.needs)} for card in method_cards().values()]
     if as_json:
         print_json({"methods": listed})
         return

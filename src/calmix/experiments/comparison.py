@@ -118,7 +118,7 @@ def compare(config: CompareConfig) -> Results:
     """Make all runs of a comparison that are not there yet, and gather the results of all."""
     look_first(config)
 
-    from calmix.mixing.method import get_method
+    from calmix.training.guidance import needs_plain_run
 
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))
@@ -127,7 +127,7 @@ def compare(config: CompareConfig) -> Results:
     given = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
     configs = [(arm, seed, store.fingerprints.settled(made)) for arm, seed, made in given]
     say_choices([made for _, _, made in given], store.fingerprints)
-    if any(get_method(made.method, **made.options_of_method()).needs_map for _, _, made in configs):
+    if any(needs_plain_run(made) for _, _, made in configs):
         # First stages first: otherwise workers would wait for the plain run that others are at.
         configs.sort(key=lambda planned: not planned[0].is_plain)
     cells = [Cell(arm, seed, store.fingerprints.of(made)) for arm, seed, made in configs]

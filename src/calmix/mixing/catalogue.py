@@ -30,7 +30,7 @@ class MethodCard:
     summary: str
     pairs: str
     seam: str
-    needs: str
+    needs: tuple[str, ...]
     citation: str
     options: dict[str, Any] = field(default_factory=dict)
 

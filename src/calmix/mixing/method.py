@@ -24,6 +24,7 @@ from calmix.data.grouped_batches import RowGroups
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.catalogue import ENTRY_POINT_GROUP, check_option_names, unknown_method
 from calmix.mixing.known_rows import KnownRows
+from calmix.mixing.needs import NEEDS
 from calmix.mixing.step import RowLosses, Step
 from calmix.mixing.targets import one_hot, smoothed
 from calmix.user_error import UserError
@@ -39,8 +40,8 @@ class Method(ABC):
     citation: ClassVar[str]
     pairs: ClassVar[str] = "none"
     seam: ClassVar[str] = "–"
-    needs: ClassVar[str] = "–"
-    """What must be known about the rows before training, for example a data map."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What must be known about the rows before training, by default: names of `calmix.mixing.needs`."""
     numerics: ClassVar[int] = 1
     """Raised by one when a change to the method alters what a run of equal options gives."""
 
@@ -55,20 +56,15 @@ class Method(ABC):
         """What the rows themselves are asked to predict: one-hot, or smoothed."""
         return smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
 
-    @property
-    def needs_map(self) -> bool:
-        """Whether a plain run must come first, for the data map of the rows."""
-        return False
+    def __init_subclass__(cls) -> None:
+        unknown = [need for need in cls.needs if need not in NEEDS]
+        if unknown:
+            raise TypeError(f"{cls.__name__} needs {unknown[0]!r}; there are {', '.join(NEEDS)}")
 
     @property
-    def least_epochs(self) -> int:
-        """Epochs of the plain run that the data map takes: regions need two, AUM one."""
-        return 1
-
-    @property
-    def needs_bank(self) -> bool:
-        """Whether a step wants what the network said about all rows in the epoch before."""
-        return False
+    def needed(self) -> tuple[str, ...]:
+        """What these options need; a method whose options change that says how."""
+        return self.needs
 
     def make_bank(
         self, logits: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]

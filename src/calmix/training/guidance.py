@@ -22,6 +22,7 @@ from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.known_rows import KnownRows, LabelFilter
 from calmix.mixing.method import get_method
+from calmix.mixing.needs import DATA_MAP, plain_run_epochs
 from calmix.run import Run, write_json
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.journal import Journal
@@ -35,18 +36,18 @@ def needs_plain_run(config: TrainConfig) -> bool:
     """Whether a plain run must come first; settings that it could not serve are refused here."""
     method = get_method(config.method, **config.options_of_method())
     by_region = config.train_region != ALL_ROWS
-    if config.plain_run and not (method.needs_map or by_region):
+    least = max(plain_run_epochs(method.needed), plain_run_epochs([DATA_MAP]) if by_region else 0)
+    if config.plain_run and not least:
         raise UserError(
             f"--plain-run: {config.method} on all rows needs no plain run",
             remedy="leave it out, or name a guided method or a --train-region",
         )
-    least = 2 if by_region else method.least_epochs
     if config.epochs is not None and config.epochs < least:  # those that are chosen are enough
         who = f"--train-region {config.train_region}" if by_region else config.method
         raise UserError(
             f"{who} needs a data map of at least {least} epochs", remedy=f"give --epochs {least} or more"
         )
-    return method.needs_map or by_region
+    return least > 0
 
 
 def plain_config(config: TrainConfig) -> TrainConfig:

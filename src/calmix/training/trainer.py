@@ -41,6 +41,7 @@ from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
+from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
 from calmix.mixing.step import Cutting, Mix, Moment, RowLosses, Step
 from calmix.models.folding import last_linear
 from calmix.models.seams import Cut, Seams
@@ -97,7 +98,9 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
 
     def choose_groups(self, known: KnownRows | DataMap | RowGroups | None) -> RowGroups | None:
         """The groups of rows that the method wants side by side in every batch."""
-        if self.method.needs_bank and (self.recorder is None or self.when_recording != "training"):
+        if PREVIOUS_EPOCH in self.method.needed and (
+            self.recorder is None or self.when_recording != "training"
+        ):
             raise UserError(
                 f"{self.method.name} with scope=global needs the dynamics of training",
                 remedy="use --dynamics training",
@@ -110,7 +113,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
             self.check_groups(known)
             return known
         if known is None:
-            if self.method.needs_map:
+            if plain_run_epochs(self.method.needed):
                 raise UserError(
                     f"{self.method.name} needs the data map of a plain run",
                     remedy='give known_rows=DataMap.read("RUN") of a run on the same rows',
@@ -262,12 +265,12 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
 
     @property
     def keeps_logits(self) -> bool:
-        return hasattr(self, "method") and self.method.needs_bank
+        return hasattr(self, "method") and PREVIOUS_EPOCH in self.method.needed
 
     def begin_epoch(self) -> None:
         """Fill the bank with what the network said about the rows in the epoch before."""
         super().begin_epoch()
-        if not self.method.needs_bank:
+        if PREVIOUS_EPOCH not in self.method.needed:
             return
         recorder = self.merged_recorder()
         if self.groups is not None and recorder is not None:

@@ -31,6 +31,7 @@ from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import MixingMethod
+from calmix.mixing.needs import AUM, PREVIOUS_EPOCH
 from calmix.mixing.partner_search import Partners, any_allowed, most_dissimilar, most_similar, opposite
 from calmix.mixing.saliency import cosines, gradient_times_input, nearness, saliency_direction, saliency_map
 from calmix.mixing.step import MixedPairs, RowLosses, Step, Watch
@@ -53,7 +54,7 @@ class AumSaliency(MixingMethod):
     citation: ClassVar[str] = "Park & Caragea, ACL 2022"
     pairs: ClassVar[str] = "opposite AUM half, by saliency"
     seam: ClassVar[str] = "head"
-    needs: ClassVar[str] = "AUM of a plain run"
+    needs: ClassVar[tuple[str, ...]] = ("aum",)
 
     preset: str = "paper"
     """The weights of the losses: "paper" 0.8/0.1/0.1; "authors" 1.4 : 0.05 B/C : 0.05 B/C, normalised."""
@@ -89,12 +90,9 @@ class AumSaliency(MixingMethod):
             )
 
     @property
-    def needs_map(self) -> bool:
-        return self.split == "aum"
-
-    @property
-    def needs_bank(self) -> bool:
-        return self.scope == "global"
+    def needed(self) -> tuple[str, ...]:
+        by_aum = (AUM,) if self.split == "aum" else ()
+        return by_aum + ((PREVIOUS_EPOCH,) if self.scope == "global" else ())
 
     def groups(self, known: KnownRows) -> RowGroups:
         rows = len(known.datamap)

@@ -35,7 +35,7 @@ class InformedMixup(PairedGroups):
     citation: ClassVar[str] = "Hosseini & Caragea, EMNLP 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
     seam: ClassVar[str] = "head"
-    needs: ClassVar[str] = "data map of a plain run"
+    needs: ClassVar[tuple[str, ...]] = ("data map",)
 
     originals: str = "all"
     """Rows that are trained on as they are: "all", or the "subset" of easy and ambiguous ones."""
@@ -54,14 +54,6 @@ class InformedMixup(PairedGroups):
             raise UserError(f"mixed_weight is {self.mixed_weight}", remedy="give a number from 0 to 1")
         if not 0 < self.fraction < 1:
             raise UserError(f"fraction is {self.fraction}", remedy="give a share such as 0.33")
-
-    @property
-    def needs_map(self) -> bool:
-        return True
-
-    @property
-    def least_epochs(self) -> int:
-        return 2
 
     def groups(self, known: KnownRows) -> RowGroups:
         regions = known.partition(fraction=self.fraction, stratify=self.stratify)

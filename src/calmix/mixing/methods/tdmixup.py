@@ -25,6 +25,7 @@ from torch import Tensor
 from calmix.data.grouped_batches import RowGroups
 from calmix.mixing.known_rows import KnownRows, LabelFilter
 from calmix.mixing.losses import cross_entropy
+from calmix.mixing.needs import DATA_MAP
 from calmix.mixing.paired_groups import FIRST, SECOND, PairedGroups, weighted_means
 from calmix.mixing.step import RowLosses, Step
 from calmix.user_error import UserError
@@ -37,7 +38,7 @@ class TDMixup(PairedGroups):
     citation: ClassVar[str] = "Park & Caragea, NAACL 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
     seam: ClassVar[str] = "head"
-    needs: ClassVar[str] = "data map of a plain run; a threshold pass"
+    needs: ClassVar[tuple[str, ...]] = ("data map", "threshold pass")
     numerics: ClassVar[int] = 2
 
     preset: str = "paper"
@@ -72,12 +73,8 @@ class TDMixup(PairedGroups):
         return LabelFilter(self.percentile, self.passes, self.unscored)
 
     @property
-    def needs_map(self) -> bool:
-        return True
-
-    @property
-    def least_epochs(self) -> int:
-        return 2
+    def needed(self) -> tuple[str, ...]:
+        return self.needs if self.aum_filter else (DATA_MAP,)
 
     def groups(self, known: KnownRows) -> RowGroups:
         regions = known.regions(fraction=self.fraction, stratify=self.stratify, disjoint=self.disjoint)
