@@ -392,13 +392,14 @@ def test_a_run_whose_files_are_gone_is_proven_on_rows_made_up(calmix, run, tmp_p
         (["nowhere", "--output", "out"], "nothing to fit on"),
         (["nowhere", "--fit-on", "x"], "no output directory"),
         (
-            ["nowhere", "--fit-on", "x", "--output", "out", "--method", "temprature"],
+            ["there.csv", "--fit-on", "x", "--output", "out", "--method", "temprature"],
             "did you mean 'temperature'",
         ),
     ],
 )
 def test_bad_input_is_one_line(calmix, tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.csv").write_text("label,prob_0,prob_1\n0,0.9,0.1\n")
     code, out, err = calmix("calibrate", *arguments)
     assert (code, out) == (2, "")
     assert said in err
