@@ -132,7 +132,7 @@ def cover_detection(detection: Detection, sizes: tuple[int, int], repetitions: i
     truth = metrics_of_counts(familiar, 1 - familiar)
     generator, tally = generator_of(detection.name, sizes), Tally()
     for repetition in range(repetitions):
-        found = detection_metrics(*detection.draw(*sizes, generator), repetitions=200, seed=repetition)
+        found = detection_metrics(*detection.draw(*sizes, generator), repetitions=100, seed=repetition)
         limits = {name: tuple(found[f"{name}_ci"]) for name in truth}  # type: ignore[arg-type]
         tally.add(limits, truth)  # type: ignore[arg-type]
     true = {name: float(f"{value:.4g}") for name, value in truth.items()}
@@ -268,8 +268,22 @@ def save(path: Path, part: str, repetitions: int, rows: list[Row], before: Row |
     names = sorted({name for row in rows for name in row["coverage"]})
     lowest = {name: min(row["coverage"].get(name, 1.0) for row in rows) for name in names}
     kept = before or stored.get(part, {})
+    below = [
+        {key: row[key] for key in ("model", "models", "scores", "n") if key in row} | {name: value}
+        for row in rows
+        for name, value in row["coverage"].items()
+        if value < LEAST
+    ]
     stored["level"] = 0.95
-    stored[part] = {"repetitions": repetitions, "lowest_coverage": lowest, "rows": rows}
+    stored["command"] = "python -m benchmarks.interval_coverage --repetitions N --parts PART"
+    stored[part] = {
+        "repetitions": repetitions,
+        # Of a coverage of 0.95, by the number of repetitions; `below` are cells under 0.93.
+        "standard_error": round((0.95 * 0.05 / repetitions) ** 0.5, 4),
+        "lowest_coverage": lowest,
+        "below": below,
+        "rows": rows,
+    }
     if before:
         stored[part]["before"] = {
             "repetitions": before["repetitions"],
