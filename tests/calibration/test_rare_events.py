@@ -108,6 +108,15 @@ def test_at_constant_confidence_the_upper_limit_is_that_of_the_accuracy(rows, er
     assert high >= 0.999 * (0.999 - exact.low) - 1e-12
 
 
+@pytest.mark.parametrize("metric", ["ece", "adaptive_ece", "rmsce", "smooth_ece", "ks"])
+def test_fewer_errors_than_a_calibrated_model_has_on_average_are_no_proof(metric):
+    """Nine are expected; four or fewer come in 5.5 % of draws, but the errors seen spread too little."""
+    found = evaluate(binary(np.full(100, 0.91), np.arange(100) >= 4))
+    assert found[f"{metric}_ci"][0] == 0.0
+    clear = evaluate(binary(np.full(400, 0.8), np.arange(400) >= 4))
+    assert clear[f"{metric}_ci"][0] > 0.1
+
+
 def test_weights_count_as_the_rows_they_are_worth():
     gap = MeanGap(0.9, 1.0, 50.0)
     confidence, correct = np.full(100, 0.9), np.ones(100, bool)

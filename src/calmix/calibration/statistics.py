@@ -8,7 +8,7 @@ norms of noisy gaps: they carry the gaps and their noise, and are inverted (see 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class SmoothStatistic:
             low, high = self._around(value, parts, level)
         if self.part_of is not None and self.other_part is not None:
             high = self.part_of.limits(seed, level)[1] - self.other_part.limits(seed, level)[0]
+            # What an error adds to the whole and takes from the other part is rare as well.
+            low = min(low, gamma_limits(value, mean_variance(self.grouped, self.group_rows), 0.0, level)[0])
         low, high = min(low, self.value), max(high, self.value)
         return float(np.clip(low, self.low, self.high)), float(np.clip(high, self.low, self.high))
 
@@ -208,6 +210,8 @@ class ErrorStatistic:
     least_visible: Callable[[Floats], Floats] | None = None
     shared_rows: bool = False
     scale_at: Callable[[Floats], Floats] | None = None
+    # The noise of the cells were all confidences true, for gaps that do not tell it (see `spread_out`).
+    calibrated_scale: Floats | None = None
     # What the value is at most, and at a level, what the mean gap alone allows (see `mean_gap`).
     most: float = 1.0
     allowed: Callable[[float], float] | None = None
@@ -225,8 +229,19 @@ class ErrorStatistic:
                 if self.shared_rows
                 else self._map(independent_noise(self.cell_scale, seed))
             )
-            self.found[seed, level] = self._invert(noise, level)
+            found = self._invert(noise, level)
+            if found.low > 0 and self._is_noise(seed, level):
+                found = replace(found, low=0.0)
+            self.found[seed, level] = found
         return self.found[seed, level]
+
+    def _is_noise(self, seed: int, level: float) -> bool:
+        """Whether a calibrated model shows as much in (1 - level) / 2 of draws or more."""
+        if self.calibrated_scale is None:
+            return False
+        scale = np.maximum(self.cell_scale, self.calibrated_scale)
+        shown = self.functional(self._map(independent_noise(scale, seed)))
+        return float((shown >= self.value).mean()) >= (1.0 - level) / 2.0
 
     def limits(self, seed: int, level: float = 0.95) -> Limits:
         found = self.interval(seed, level)
