@@ -238,7 +238,7 @@ def test_the_same_image_in_two_splits_or_under_two_labels_is_found(tmp_path):
     np.savez(tmp_path / "b.npz", images=doubled, labels=other)
     train, again = read_rows(tmp_path / "a.npz"), read_rows(tmp_path / "b.npz")
     assert str(shared_with_training(train, again, "test")[0]) == (
-        "warning: test: 14 of 14 rows (100.0 %) also stand in training"
+        "warning: test: 14 of 14 rows (100.0 %) also appear in the training set"
     )
     assert conflicting_duplicates(again)[0].count == 2
 

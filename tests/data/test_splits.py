@@ -86,8 +86,8 @@ def test_one_class_only(write):
 
 
 def test_the_right_answer_may_always_stand_first(write):
-    row = '{"text": "q", "choices": ["right", "wrong"], "label": 0}\n'
-    splits = read_splits(write("train.jsonl", row * 20))
+    rows = [f'{{"text": "q{n}", "choices": ["right", "wrong"], "label": 0}}\n' for n in range(20)]
+    splits = read_splits(write("train.jsonl", "".join(rows)))
     assert splits.train.label_names == ("0", "1")
     assert (len(splits.train), len(splits.validation)) == (18, 2)
 
@@ -101,8 +101,12 @@ def test_task_kinds_must_agree(write):
 
 def test_too_few_rows_to_split(write):
     assert message(write("train.csv", csv(2))) == (
-        "train.csv: too few rows to split validation rows off; give more rows or a --validation file"
+        "train.csv: too few different rows to split validation rows off; give more rows or a --validation file"
     )
+
+
+def test_equal_rows_cannot_be_split(write):
+    assert "too few different rows" in message(write("train.csv", "text,label\n" + "q,0\nr,1\n" * 20))
 
 
 def test_column_names_hold_for_all_files(write):

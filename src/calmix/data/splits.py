@@ -66,7 +66,7 @@ def read_splits(
     rest, part = stratified_split(train_rows, VALIDATION_FRACTION, seed)
     if not len(part):
         raise UserError(
-            "too few rows to split validation rows off",
+            "too few different rows to split validation rows off",
             file=train_rows.source,
             remedy="give more rows or a --validation file",
         )
