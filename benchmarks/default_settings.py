@@ -287,6 +287,7 @@ def judge(done: dict[Cell, dict[str, Any]], dataset: str, rows: int) -> dict[str
         "epochs": usual.epochs,
         "majority_share": found["majority_share"],
         "regret": round(score(found) - lowest, 4),
+        "settings_trained": sum((cell.dataset, cell.rows) == (dataset, rows) for cell in done),
         "best": {"learning_rate": where.learning_rate, "epochs": where.epochs},
         **{
             name: {

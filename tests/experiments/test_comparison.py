@@ -206,3 +206,20 @@ def test_killed_twenty_times_it_ends_with_the_same_summary(tiny, tmp_path):
         weights = [directory / "runs" / name / "model" / "model.safetensors" for directory in (whole, broken)]
         assert weights[0].read_bytes() == weights[1].read_bytes()
         assert not (broken / "runs" / name / "checkpoints").exists()
+
+
+def test_settings_that_nobody_gives_are_chosen_said_once_and_kept(tiny, tmp_path, capfd):
+    base = tiny(tmp_path / "cmp", learning_rate=None, epochs=None, train_rows=16)
+    config = CompareConfig(base=base, methods=("plain", "cls-mixup"), seeds=(0,))
+    compare(config)
+    line = f"learning rate 1e-4, 20 epochs (chosen for {base.model} and 16 rows; --learning-rate, --epochs)"
+    assert capfd.readouterr().err.splitlines().count(line) == 1
+    saved = yaml.safe_load((tmp_path / "cmp" / "config.yaml").read_text())
+    assert (saved["learning_rate"], saved["epochs"]) == (1e-4, 20)
+    before = finished(tmp_path / "cmp")
+    runs = [Run(tmp_path / "cmp" / "runs" / name).metrics() for name in before]
+    assert [(run["learning_rate"], run["epochs"]) for run in runs] == [(1e-4, 20)] * 2
+    # Asked for again, spelled out or not, nothing is trained.
+    compare(config)
+    compare(replace(config, base=replace(base, learning_rate=1e-4, epochs=20)))
+    assert finished(tmp_path / "cmp") == before

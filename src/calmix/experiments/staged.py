@@ -54,11 +54,13 @@ def train_staged(
     # First: what is wrong with them is known before anything is trained.
     plain_run = open_plain_run(config.plain_run) if config.plain_run else None
     opened = open_teachers(config) if config.teacher else {}
-    config = settled_to_train(config)
+    config, choice = settled_to_train(config)
     stages = {name: teacher_config(config, name) for name in config.teacher if name not in opened}
     first = [*stages.values(), *([plain_config(config)] if needs_plain and plain_run is None else [])]
     if not all(store.is_finished(store.fingerprints.of(stage)) for stage in first):
         rehearse(config, list(opened.values()))
+    if choice is not None:
+        say(choice)
     teachers = [opened.get(name) or make_teacher(name, stages[name], store) for name in config.teacher]
     if not needs_plain:
         return train(config, resume=resume, teachers=teachers)

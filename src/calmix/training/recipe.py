@@ -68,10 +68,10 @@ def train(
     check_device(config.device)
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
-    config = settled_to_train(config)
+    config, choice = settled_to_train(config)
     with prepared_processor(config.threads):
         passes = passes or run.path.parent / "threshold_passes"
-        return _train(run, config, resume, plain_run, passes, teachers)
+        return _train(run, config, resume, plain_run, passes, teachers, choice)
 
 
 def _train(
@@ -81,6 +81,7 @@ def _train(
     plain_run: Run | None,
     passes: Path,
     teachers: Sequence[Teacher] | None,
+    choice: str | None,
 ) -> Run:
     started = time.monotonic()
     hush()
@@ -96,6 +97,8 @@ def _train(
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
             open_run(run, config, prepared, trainer.groups, resume=checkpoint is not None)
+            if choice is not None:
+                print(choice, file=sys.stderr)
             report_findings(run, prepared.findings)
             if checkpoint is not None:
                 relocate_best(checkpoint)

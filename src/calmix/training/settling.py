@@ -11,27 +11,26 @@ nobody gave any: its model may be another one, and it does not see rows without 
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 from calmix.data.splits import read_splits
 from calmix.models.loading import EMBEDDED
-from calmix.processes import is_first_process
 from calmix.training.configuration import TEACHERS_OWN, TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.learning import shown_rate
 from calmix.training.model_settings import check_rate_suits, settings_for, trainer_settings_for
 
 
-def settled_to_train(config: TrainConfig) -> TrainConfig:
-    """The configuration with its settings, said in one line where they were chosen here."""
+def settled_to_train(config: TrainConfig) -> tuple[TrainConfig, str | None]:
+    """The configuration with its settings, and a line that says what was chosen here, if anything was.
+
+    The line is for whoever trains: once nothing can be wrong with the input any more.
+    """
     if config.is_settled:
-        return config
+        return config, None
     rows, unlabelled = count_rows(config), count_unlabelled(config)
     settled = settle(config, rows, unlabelled)
-    if is_first_process():
-        print(choice_line(config, settled, rows + unlabelled), file=sys.stderr)
-    return settled
+    return settled, choice_line(config, settled, rows + unlabelled)
 
 
 def settle(config: TrainConfig, rows: int, unlabelled: int = 0) -> TrainConfig:
