@@ -75,6 +75,14 @@ def test_models_with_nearly_the_same_answers_differ_by_little():
     assert -0.001 <= low <= high <= 0.001
 
 
+def test_many_classes_fill_different_cells():
+    """The two models have their probabilities in different bins, and different numbers of them."""
+    found = paired_differences(*pair(600, 9, classes=100))
+    for name, entry in found.items():
+        assert entry["ci"][0] <= entry["ci"][1], name
+    assert found["nll"]["ci"][1] < 0.0
+
+
 def test_swapping_the_models_turns_the_signs():
     first, second = pair(500, 2)
     one, other = paired_differences(first, second), paired_differences(second, first)

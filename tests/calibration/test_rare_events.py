@@ -60,7 +60,9 @@ def test_the_cost_of_an_error_is_what_it_adds_to_the_scores_of_a_right_answer(ki
     right = Predictions(
         predictions.values, predictions.kind, logits.argmax(axis=1), None, ("a", "b", "c", "d")
     )
-    likelihood, brier = costs_of_errors(predictions, log_loss_rows(predictions))
+    likelihood, brier = costs_of_errors(
+        predictions.probabilities(), labels, predictions.correct(), log_loss_rows(predictions)
+    )
     assert likelihood == pytest.approx(log_loss_rows(predictions) - log_loss_rows(right), abs=1e-12)
     assert brier == pytest.approx(brier_rows(predictions) - brier_rows(right), abs=1e-12)
 

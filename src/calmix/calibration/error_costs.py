@@ -12,33 +12,35 @@ labels count as the model itself weighs them. Where few errors were seen, that i
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats
+from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.predictions import SMALLEST_PROBABILITY, Predictions
 
 # Rows of one block that are asked what an error would cost: their mean is all that counts.
 ASKED_ROWS = 4096
 
 
-def costs_of_errors(predictions: Predictions, log_loss: Floats) -> tuple[Floats, Floats]:
+def costs_of_errors(
+    probabilities: Floats, labels: Integers, correct: npt.NDArray[np.bool_], log_loss: Floats
+) -> tuple[Floats, Floats]:
     """What the errors added to negative log-likelihood and Brier score, 0 where a row was right.
 
     `log_loss` is the negative log-likelihood of every row.
 
-    >>> predictions = Predictions.from_probabilities([[0.75, 0.25], [0.75, 0.25]], [0, 1])
-    >>> likelihood, brier = costs_of_errors(predictions, -predictions.gold_log_probability())
+    >>> given = np.array([[0.75, 0.25], [0.75, 0.25]])
+    >>> loss = -np.log([0.75, 0.25])
+    >>> likelihood, brier = costs_of_errors(given, np.array([0, 1]), np.array([True, False]), loss)
     >>> likelihood.round(4).tolist(), brier.tolist()
     ([0.0, 1.0986], [0.0, 1.0])
     """
-    added, squared = np.zeros(len(predictions)), np.zeros(len(predictions))
-    wrong = np.flatnonzero(~predictions.correct())
+    added, squared = np.zeros(len(labels)), np.zeros(len(labels))
+    wrong = np.flatnonzero(~correct)
     if wrong.size:
-        errors = predictions.select(wrong)
-        confidence = errors.confidence()
-        gold = errors.probabilities()[np.arange(len(wrong)), errors.labels]
+        confidence = probabilities[wrong].max(axis=1)
         # Equal probabilities: either label is as good, and rounding must not make the cost negative.
-        added[wrong] = np.maximum(log_loss[wrong] + errors.log_confidence(), 0.0)
-        squared[wrong] = np.maximum(2.0 * (confidence - gold), 0.0)
+        added[wrong] = np.maximum(log_loss[wrong] + np.log(confidence), 0.0)
+        squared[wrong] = np.maximum(2.0 * (confidence - probabilities[wrong, labels[wrong]]), 0.0)
     return added, squared
 
 

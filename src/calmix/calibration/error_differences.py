@@ -18,7 +18,7 @@ difference once more: models with nearly the same answers differ by little, howe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,6 +73,9 @@ class NoisyError:
 
 def difference_interval(first: NoisyError, second: NoisyError, level: float) -> tuple[float, float]:
     """Limits of the first true error less the second."""
+    # Errors over more cells have fewer draws; the first ones are of the same rows.
+    draws = min(len(first.noise), len(second.noise))
+    first, second = replace(first, noise=first.noise[:draws]), replace(second, noise=second.noise[:draws])
     seen = first.value - second.value
     shrunk, other_shrunk = first.shrunk(), second.shrunk()
     high = max(_most(mine, other_shrunk, first, second, seen, level) for mine in (shrunk, first.spread()))

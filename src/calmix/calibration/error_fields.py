@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,9 +39,14 @@ class Cells:
         >>> cells.scale_at(np.array([-0.4])).round(4).tolist()  # 100 coins with probability 1/2
         [0.05]
         """
-        true = np.clip(self.confidence + gaps / self.share, 0.0, 1.0)
-        more = self.unit * (true * (1.0 - true) - self.confidence * (1.0 - self.confidence))
-        return np.sqrt(np.maximum(self.calibrated + more, 0.0))
+        true = np.minimum(np.maximum(self.confidence + gaps / self.share, 0.0), 1.0)
+        variance = self._within + self.unit * (true * (1.0 - true))
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    @cached_property
+    def _within(self) -> Floats:
+        """What the spread of the confidences in a cell takes from the variance of equal coins."""
+        return self.calibrated - self.unit * (self.confidence * (1.0 - self.confidence))
 
     @classmethod
     def of_bins(cls, sums: BinSums) -> Cells:

@@ -115,7 +115,7 @@ class Evaluation:
         log_loss = -block.gold_log_probability()
         columns = [None, correct, log_loss, squared_errors(probabilities, block.labels)]
         if self.intervals:
-            columns += costs_of_errors(block, log_loss)
+            columns += costs_of_errors(probabilities, block.labels, correct, log_loss)
             self._costs += square_costs(block)
         for place, values in enumerate(columns):
             self._sums[:, place] += np.bincount(dealt, weights=values, minlength=GROUPS)

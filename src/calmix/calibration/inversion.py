@@ -90,13 +90,14 @@ def invert(
     step = max(BLOCK_VALUES // len(scale), 1)
     blocks = [np.asfortranarray(noise[start : start + step]) for start in range(0, len(noise), step)]
 
+    positive = np.where(scale > 0, scale, np.inf)
+
     def shows_more(gaps: Floats) -> float:
-        if scale_at is None:
+        wider = None if scale_at is None else scale_at(gaps) / positive
+        if wider is None or wider.max() <= 1.0:
             shown = (functional(gaps + block) for block in blocks)
         else:
-            wider = np.maximum(
-                np.divide(scale_at(gaps), scale, out=np.ones_like(scale), where=scale > 0), 1.0
-            )
+            wider = np.maximum(wider, 1.0)
             shown = (functional(gaps + wider * block) for block in blocks)
         return sum(int(np.count_nonzero(values >= seen)) for values in shown) / len(noise)
 
@@ -112,7 +113,7 @@ def invert(
         return shows_more(size * spread)
 
     by_noise_alone = shows_more(np.zeros_like(field))
-    reach = float(np.max(np.abs(field) / np.where(scale > 0, scale, np.inf)))
+    reach = float(np.max(np.abs(field) / positive))
 
     def shrunk_until(probability: float) -> float:
         if by_noise_alone >= probability:
