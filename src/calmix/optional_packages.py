@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # By the name that is imported; the extra `train` brings them all.
 TRAINING_PACKAGES = (
-    "torch", "transformers", "accelerate", "datasets", "PIL", "huggingface_hub", "tokenizers",
+    "torch", "transformers", "accelerate", "datasets", "PIL", "huggingface_hub", "tokenizers", "xxhash",
 )  # fmt: skip
 
 

@@ -5,14 +5,16 @@ RUN/config.yaml            the effective configuration
     calibration.json       the fitted temperature and how it was found
     dynamics.parquet       what training said about every row
     predictions/<split>.parquet   row id, label, logits (uncalibrated)
-    metrics.json           every split, uncalibrated and calibrated; written last: it marks a finished run
+    metrics.json           every split, uncalibrated and calibrated; the sizes and hashes of the other files;
+                           written last: it marks a finished run
     report.html
     data_checks.csv        the rows that the data checks found something about; there if they did
     guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
     teaching/              of a student: what its teachers say about the training rows; of a teacher that was
                            trained as a first stage: what it said to its students
     stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
-    checkpoints/           only while the run is under way; `--resume` reads it
+    checkpoints/           only while the run is under way; `--resume` reads it; the lock of whoever writes
+                           is in it, calmix.lock
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 
 import yaml
 
+from calmix.manifest import find_damage
 from calmix.user_error import UserError
 
 CELLS_FILE = "cells.json"  # marks the directory of a comparison
@@ -64,7 +67,14 @@ def remove_leftovers(directory: Path) -> None:
     ['metrics.json']
     """
     for path in directory.rglob(".*"):
-        if path.name.split(".")[1].isdecimal() and path.is_file():
+        number, _, name = path.name[1:].partition(".")
+        # A file of somebody else's may look like one, but is not that of a file of ours.
+        if (
+            number.isdecimal()
+            and name
+            and path.is_file()
+            and (name == "metrics.json" or path.with_name(name).exists())
+        ):
             path.unlink(missing_ok=True)
 
 
@@ -175,6 +185,21 @@ class Run:
 
     def calibration(self) -> dict[str, Any]:
         return dict(json.loads(self.calibration_file.read_text(encoding="utf-8")))
+
+    def damage(self, within: str = "") -> str | None:
+        """The first file that is not as it was when the run was finished, of those that start with `within`.
+
+        A model that was dropped is no damage; of runs that list no files nothing is known.
+        """
+        listed = self.metrics().get("files", {})
+        if not self.model.is_dir():
+            listed = {name: facts for name, facts in listed.items() if not name.startswith("model/")}
+        return find_damage(self.path, listed, within)
+
+    def check_undamaged(self, within: str, remedy: str) -> None:
+        """Refuse to build on files that have changed since."""
+        if (problem := self.damage(within)) is not None:
+            raise UserError(f"the run is damaged: {problem}", file=self.path, remedy=remedy)
 
     def predictions_file(self, split: str) -> Path:
         return self.predictions_directory / f"{split}.parquet"

@@ -109,7 +109,8 @@ def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> Non
     write_model_card(run)
     write_run_report(run)
     if as_json:
-        print_json({"run": str(run.path), **run.metrics()})
+        metrics = {name: value for name, value in run.metrics().items() if name != "files"}
+        print_json({"run": str(run.path), **metrics})
     else:
         show_run(run)
 

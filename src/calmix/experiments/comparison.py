@@ -223,7 +223,7 @@ def make_runs(config: CompareConfig, store: RunStore, cells: Sequence[Cell], tas
     """Run what is missing. Cells of equal fingerprint (an option that does nothing) are one run."""
     by_fingerprint = {cell.fingerprint: cell for cell in cells}
     unique = {task.fingerprint: task for task in tasks}
-    missing = [task for key, task in unique.items() if not store.is_finished(key)]
+    missing = [task for key, task in unique.items() if not store.is_whole(key)]
     if not missing:
         return
     past = [store.run(key).metrics()["seconds"] for key in unique if store.is_finished(key)]

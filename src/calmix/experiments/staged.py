@@ -18,8 +18,9 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run, open_plain_run, plain_config
 from calmix.training.learning import stage_warning
 from calmix.training.output_directory import as_begun, check_output
-from calmix.training.recipe import train
+from calmix.training.recipe import train_alone
 from calmix.training.rehearsal import rehearse
+from calmix.training.run_files import tidy_finished, writing_to
 from calmix.training.settling import settled_to_train
 from calmix.training.teachers import CheckpointTeacher, Teacher, stage_teacher
 from calmix.training.teaching import open_teachers, teacher_config
@@ -45,11 +46,24 @@ def train_staged(
     made of. `config.plain_run` is used in place of one from the store.
     """
     run = Run(Path(config.output))
+    was_there = run.path.exists()
     config = as_begun(config, run) if resume else config
     check_output(run, config, resume=resume)
+    if run.is_finished:
+        tidy_finished(run)
+        return run
+    with writing_to(run):
+        # Again: another process may have ended in between.
+        check_output(run, config, resume=resume)
+        return run if run.is_finished else _train_staged(config, store, resume=resume, was_there=was_there)
+
+
+def _train_staged(config: TrainConfig, store: RunStore | None, *, resume: bool, was_there: bool) -> Run:
+    run = Run(Path(config.output))
     needs_plain = needs_plain_run(config)
-    if run.is_finished or not (needs_plain or config.teacher):
-        return train(config, resume=resume)
+    train = partial(train_alone, config, resume=resume, was_there=was_there)
+    if not (needs_plain or config.teacher):
+        return train()
     is_cache, store = store is None, store or default_store()
     # First: what is wrong with them is known before anything is trained.
     plain_run = open_plain_run(config.plain_run) if config.plain_run else None
@@ -63,7 +77,7 @@ def train_staged(
         say(choice)
     teachers = [opened.get(name) or make_teacher(name, stages[name], store) for name in config.teacher]
     if not needs_plain:
-        return train(config, resume=resume, teachers=teachers)
+        return train(teachers=teachers)
     fingerprint = None
     if plain_run is None:
         fingerprint = store.fingerprints.of(plain_config(config))
@@ -72,7 +86,7 @@ def train_staged(
         plain_run = store.run_for(plain_config(config), fingerprint)
         warn(plain_run, "the plain run")
     say(f"stage 2 of 2: {config.method}")
-    train(config, resume=resume, plain_run=plain_run, passes=store.passes, teachers=teachers)
+    train(plain_run=plain_run, passes=store.passes, teachers=teachers)
     is_teacher = any(isinstance(one, CheckpointTeacher) and one.stage == plain_run for one in teachers)
     if is_cache and fingerprint is not None and not is_teacher and is_first_process():
         store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small

@@ -13,12 +13,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 import traceback
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from calmix.experiments.fingerprint import Fingerprints
+from calmix.manifest import make_manifest
 from calmix.processes import is_first_process
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
@@ -38,6 +40,14 @@ class RunStore:
     def is_finished(self, fingerprint: str) -> bool:
         return self.run(fingerprint).is_finished
 
+    def is_whole(self, fingerprint: str) -> bool:
+        """Whether a run is finished and its files are as they were then."""
+        run = self.run(fingerprint)
+        try:
+            return run.is_finished and run.damage() is None
+        except (OSError, ValueError):  # the list of its files is damaged itself
+            return False
+
     @property
     def passes(self) -> Path:
         return self.path / "threshold_passes"
@@ -53,13 +63,14 @@ class RunStore:
 
         `config.output` does not matter. Whoever asks for a run that another process is making waits for it.
         """
+        from calmix.training.hardware import said_by_first
         from calmix.training.recipe import form_group
 
         fingerprint = fingerprint or self.fingerprints.of(config)
         run = self.run(fingerprint)
         form_group(config)
         with self.locked(fingerprint):
-            if not run.is_finished:
+            if not said_by_first(is_first_process() and self.is_whole(fingerprint)):
                 self._make(run, config)
             # Left behind by a process that was killed between its last two steps.
             shutil.rmtree(run.checkpoints, ignore_errors=True)
@@ -81,6 +92,7 @@ class RunStore:
                 if is_first_process():
                     again.metrics_file.unlink()  # without its model it is not finished any more
                     again.model.replace(run.model)
+                    list_model_again(run)
             if is_first_process():
                 shutil.rmtree(again.path, ignore_errors=True)
             wait_for_all_processes()
@@ -92,6 +104,9 @@ class RunStore:
 
         config = dataclasses.replace(config, output=str(run.path))
         if is_first_process():
+            if run.is_finished and not self.is_whole(run.path.name):
+                print(f"{run.path} is damaged: the run is made again", file=sys.stderr)
+                run.metrics_file.unlink()
             make_resumable(run, config)
         wait_for_all_processes()
         train_staged(config, store=self, resume=True)
@@ -131,6 +146,17 @@ class RunStore:
             shutil.rmtree(dropped, ignore_errors=True)
             run.model.replace(dropped)
         shutil.rmtree(dropped, ignore_errors=True)
+
+
+def list_model_again(run: Run) -> None:
+    """Where restored weights differ in their last bits, made on another machine, they are the run's from now
+    on."""
+    metrics = run.metrics()
+    if "files" not in metrics or run.damage("model/") is None:
+        return
+    weights = [file for file in run.model.rglob("*") if file.is_file() and file.suffix != ".md"]
+    others = {name: facts for name, facts in metrics["files"].items() if not name.startswith("model/")}
+    write_json(run.metrics_file, {**metrics, "files": others | make_manifest(run.path, weights)})
 
 
 def make_resumable(run: Run, config: TrainConfig) -> None:

@@ -1,71 +1,118 @@
 """Checkpoints that a killed run can be continued from.
 
-A checkpoint counts only once its marker stands in it. The marker is written last, after the weights, the
-optimiser, the generators, the recorded dynamics and the journal; a directory without it was cut off.
+A checkpoint counts only once its marker stands in it, and only while it is whole. The marker is written last,
+after the weights, the optimiser, the generators, the recorded dynamics and the journal are on disk; it lists
+all of them with sizes and hashes. A directory without it was cut off; one that is not as it says is damaged.
 """
 
 from __future__ import annotations
 
 import json
-import time
+import re
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
-
-from calmix.run import write_json
-from calmix.training.journal import JOURNAL_FILE
-
-if TYPE_CHECKING:
-    from calmix.training.trainer import MixupTrainer
+from calmix.manifest import find_damage, make_manifest, sync
+from calmix.run import replacing
+from calmix.user_error import UserError
 
 MARKER = "complete"
-STEPS_BETWEEN_DISTRIBUTED = 500
+STATE_FILE = "trainer_state.json"
+NAME = re.compile(r"checkpoint-(\d+)")
+KEPT = 2
+"""Checkpoints to continue from; the best one of each comes on top."""
 
 
-def newest_complete(directory: Path) -> Path | None:
-    """The marked checkpoint with the most steps, or None."""
-    marked = [path for path in directory.glob("checkpoint-*") if (path / MARKER).is_file()]
-    return max(marked, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+def checkpoints_in(directory: Path) -> list[Path]:
+    """The directories of checkpoints, the newest first, whole or not."""
+    found = [path for path in directory.glob("checkpoint-*") if NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=steps_of, reverse=True)
 
 
-def relocate_best(checkpoint: Path) -> None:
-    """Let a checkpoint point at the best one beside it. The Trainer keeps an absolute path, and forgets the
-    best checkpoint without a word if the run directory was moved."""
-    file = checkpoint / "trainer_state.json"
-    state = json.loads(file.read_text())
-    if state.get("best_global_step"):
-        best = checkpoint.parent / f"checkpoint-{state['best_global_step']}"
-        state["best_model_checkpoint"] = str(best.absolute())
-        write_json(file, state)
+def steps_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
 
 
-class Checkpointing(TrainerCallback):
-    """Asks for a checkpoint every so often, also in mid-epoch, and marks it once it is whole."""
+def mark_complete(checkpoint: Path) -> None:
+    """List the files of a checkpoint in its marker, once all of them are on disk."""
+    files = [path for path in checkpoint.rglob("*") if path.is_file() and path.name != MARKER]
+    manifest = make_manifest(checkpoint, files)
+    for path in (*files, *{file.parent for file in files}):
+        sync(path)
+    with replacing(checkpoint / MARKER) as fresh:
+        fresh.write_text(json.dumps({"files": manifest}, indent=1), encoding="utf-8")
+        sync(fresh)
+    sync(checkpoint)
+    sync(checkpoint.parent)
 
-    def __init__(self, trainer: MixupTrainer) -> None:
-        self.trainer = trainer
-        self.saved_at = time.monotonic()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # Not on an epoch's last step: the epoch would look finished, but was not evaluated yet.
-        if state.global_step % self.trainer.steps_per_epoch != 0 and self._is_due(args, state):
-            control.should_save = True
+def damage_of(checkpoint: Path) -> str | None:
+    """What is wrong with a checkpoint, or None if it is whole."""
+    try:
+        manifest = json.loads((checkpoint / MARKER).read_text(encoding="utf-8"))["files"]
+        return find_damage(checkpoint, manifest)
+    except FileNotFoundError:
+        return "it was cut off" if checkpoint.is_dir() else "it is missing"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "its marker cannot be read"
 
-    def _is_due(self, args: Any, state: Any) -> bool:
-        steps = args.checkpoint_steps
-        if args.checkpoint_minutes is not None:
-            if args.world_size == 1:
-                if time.monotonic() - self.saved_at >= 60 * args.checkpoint_minutes:
-                    return True
-            else:  # clocks differ between processes, and all must save together
-                steps = steps or STEPS_BETWEEN_DISTRIBUTED
-        return steps is not None and state.global_step % steps == 0
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        directory = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        journal = self.trainer.merged_journal().state()
-        if self.trainer.is_world_process_zero():
-            (directory / JOURNAL_FILE).write_text(json.dumps(journal))
-            (directory / MARKER).touch()
-        self.saved_at = time.monotonic()
+def best_of(checkpoint: Path) -> Path | None:
+    """The best checkpoint so far, as a checkpoint says. The Trainer's own path is not asked: it is absolute,
+    and the run directory may have been moved."""
+    step = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")).get("best_global_step")
+    return checkpoint.with_name(f"checkpoint-{step}") if step else None
+
+
+def newest_complete(
+    directory: Path, *, needs_best: bool = True, said: Callable[[str], object] | None = None
+) -> Path | None:
+    """The whole checkpoint with the most steps whose best one so far is whole too, or None.
+
+    `said` is told what is wrong with those that are newer.
+    """
+    damage = cache(damage_of)
+    for checkpoint in checkpoints_in(directory):
+        problem = damage(checkpoint)
+        try:
+            best = best_of(checkpoint) if problem is None and needs_best else None
+        except (OSError, ValueError):  # removed while it was looked at
+            problem, best = "its state cannot be read", None
+        if best is not None and (lost := damage(best)) is not None:
+            problem = f"the best epoch before it is lost, {best.name}: {lost}"
+        if problem is None:
+            return checkpoint
+        if said is not None:
+            said(f"{checkpoint} cannot be continued ({problem})")
+    return None
+
+
+def check_whole(checkpoint: Path) -> None:
+    """Refuse a checkpoint that is not as its marker says; one of another program has no marker."""
+    if (checkpoint / MARKER).exists() and (problem := damage_of(checkpoint)) is not None:
+        raise UserError(
+            f"the checkpoint is damaged ({problem})", file=checkpoint, remedy="resume from another one"
+        )
+
+
+def remove_newer(directory: Path, checkpoint: Path | None) -> None:
+    """Remove what a run that continues from `checkpoint`, or from scratch, will make again."""
+    for path in checkpoints_in(directory):
+        if checkpoint is None or steps_of(path) > steps_of(checkpoint):
+            shutil.rmtree(path)
+
+
+def remove_older(directory: Path, kept: int) -> None:
+    """Keep the newest whole checkpoints, and the best one of each.
+
+    The Trainer's own rotation comes before the marker: a run that is killed in between has then lost the best
+    checkpoint of all that it could continue from.
+    """
+    marked = [path for path in checkpoints_in(directory) if (path / MARKER).is_file()]
+    wanted = set(marked[:kept])
+    wanted |= {best for path in marked[:kept] if (best := best_of(path)) is not None}
+    for path in checkpoints_in(directory):
+        if path not in wanted and steps_of(path) < steps_of(marked[0]):
+            shutil.rmtree(path, ignore_errors=True)

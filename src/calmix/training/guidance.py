@@ -86,6 +86,7 @@ def check_plain_run(run: Run) -> None:
             file=run.path,
             remedy="give one of --method plain, or leave --plain-run out",
         )
+    run.check_undamaged("dynamics.parquet", "give another one, or leave --plain-run out")
     if not run.dynamics_file.is_file():
         raise UserError(
             "the plain run recorded no dynamics",

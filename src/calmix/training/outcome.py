@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import time
 import warnings
 from typing import Any
@@ -19,6 +18,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.calibration.temperature import TemperatureScaling
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
+from calmix.manifest import make_manifest, sync
 from calmix.models.folding import fold_temperature, merged
 from calmix.models.loading import load_trained
 from calmix.run import Run, remove_leftovers, write_json
@@ -30,8 +30,13 @@ from calmix.training.learning import Learning, Settings, ValidationFacts, judge_
 from calmix.training.prediction import as_predictions, predict_logits
 from calmix.training.prepared import Prepared
 from calmix.training.progress import quiet
+from calmix.training.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
 from calmix.training.trainer import MixupTrainer
+from calmix.user_error import UserError
+
+# Between the epoch's own evaluation and that of the loaded model: the last bits; of mixed precision, more.
+NLL_TOLERANCE, NLL_TOLERANCE_MIXED = 1e-3, 5e-2
 
 
 def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float) -> None:
@@ -51,10 +56,11 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         # All leave together: a launcher may take the end of one process for a failure of the others.
         trainer.accelerator.wait_for_everyone()
         return
+    validation = predictions["validation"]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        validation = predictions["validation"]
         scaling = TemperatureScaling().fit(validation.values, validation.labels)
+    check_chosen(run, trainer, scaling.nll_before_)
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
     write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
@@ -104,9 +110,42 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     if prepared.teaching is not None and trainer.teacher is not None:
         metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
     remove_leftovers(run.path)
+    metrics["files"] = sealed_files(run)
     write_json(run.metrics_file, metrics)
-    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    remove_checkpoints(run)
     trainer.accelerator.wait_for_everyone()
+
+
+def check_chosen(run: Run, trainer: MixupTrainer, measured: float) -> None:
+    """See that the model in hand is that of the chosen epoch: its `measured` NLL is what it was then.
+
+    A best checkpoint that is gone is passed over by the Trainer: the last epoch would be saved in its name.
+    """
+    entries = [entry for entry in trainer.state.log_history if f"eval_{SELECTION_METRIC}" in entry]
+    chosen = [entry for entry in entries if entry["step"] == trainer.state.best_global_step]
+    if not chosen:
+        return
+    expected = chosen[-1]["eval_nll"]
+    is_mixed = bool(trainer.args.bf16 or trainer.args.fp16)
+    if abs(measured - expected) > (NLL_TOLERANCE_MIXED if is_mixed else NLL_TOLERANCE) * (1 + expected):
+        raise UserError(
+            f"the weights of the chosen epoch {round(chosen[-1]['epoch'])} are lost: validation NLL is "
+            f"{measured:.4f}, and was {expected:.4f}",
+            file=run.path,
+            remedy="--resume trains again from the newest whole checkpoint",
+        )
+
+
+def sealed_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Sizes and hashes of what was written, and is on disk: later damage is found before it is used."""
+    places = (run.dynamics_file, run.guidance_file, run.calibration_file)
+    files = [file for file in places if file.is_file()]
+    for directory in (run.model, run.predictions_directory):
+        found = [file for file in directory.rglob("*") if file.is_file() and file.suffix != ".md"]
+        files += [file for file in found if not file.name.startswith(".")]
+    for path in (*files, *{file.parent for file in files}):
+        sync(path)
+    return make_manifest(run.path, files)
 
 
 def judge_run(

@@ -7,7 +7,6 @@ written last and marks the run as finished.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -22,9 +21,10 @@ from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
 from calmix.io.writing import write_table
 from calmix.mixing.known_rows import KnownRows
+from calmix.processes import is_first_process
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
-from calmix.training.checkpoints import newest_complete, relocate_best
+from calmix.training.checkpoints import KEPT, newest_complete, remove_newer
 from calmix.training.configuration import TrainConfig
 from calmix.training.guidance import needs_plain_run
 from calmix.training.hardware import check_device, is_scattered, prepared_processor
@@ -32,13 +32,18 @@ from calmix.training.outcome import finish
 from calmix.training.output_directory import as_begun, check_output
 from calmix.training.prepared import Prepared, prepare
 from calmix.training.progress import Progress, hush, quiet
+from calmix.training.run_files import (
+    FINGERPRINTS_FILE,
+    discard,
+    tidy_finished,
+    writing_to,
+)
 from calmix.training.selection import SELECTION_METRIC, epoch_metrics
 from calmix.training.settling import settled_to_train
 from calmix.training.teachers import Teacher
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
-FINGERPRINTS_FILE = "data.json"
 GROUPS = "groups of rows"
 """Among the fingerprints of splits: a name that no split has."""
 
@@ -59,25 +64,49 @@ def train(
     `teachers` are those of a student, opened; left out, they are found where `config.teacher` says.
     """
     run = Run(Path(config.output))
+    was_there = run.path.exists()
     config = as_begun(config, run) if resume else config
     check_output(run, config, resume=resume)
     if run.is_finished:
-        # Left behind by a process that was killed between its last two steps.
-        shutil.rmtree(run.checkpoints, ignore_errors=True)
+        tidy_finished(run)
         return run
+    with writing_to(run):
+        # Again: another process may have ended in between.
+        check_output(run, config, resume=resume)
+        if run.is_finished:
+            return run
+        return train_alone(config, plain_run, passes, teachers, resume=resume, was_there=was_there)
+
+
+def train_alone(
+    config: TrainConfig,
+    plain_run: Run | None = None,
+    passes: Path | None = None,
+    teachers: Sequence[Teacher] | None = None,
+    *,
+    resume: bool,
+    was_there: bool,
+) -> Run:
+    """`train` for whoever is the only one to write into the run directory, and has checked it.
+
+    `was_there`: whether the directory is older than this call; one that is not is removed after a failure
+    that leaves nothing to continue from.
+    """
+    run = Run(Path(config.output))
     check_device(config.device)
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
     config, choice = settled_to_train(config)
     with prepared_processor(config.threads):
         passes = passes or run.path.parent / "threshold_passes"
-        return _train(run, config, resume, plain_run, passes, teachers, choice)
+        return _train(run, config, resume, was_there, plain_run, passes, teachers, choice)
 
 
 def _train(
     run: Run,
     config: TrainConfig,
     resume: bool,
+    was_there: bool,
     plain_run: Run | None,
     passes: Path,
     teachers: Sequence[Teacher] | None,
@@ -86,22 +115,20 @@ def _train(
     started = time.monotonic()
     hush()
     prepared = prepare(config, plain_run, passes, teachers)
-    was_there = run.path.exists()
     progress = Progress(config.method)
     try:
         known = prepared.guidance.known_rows() if prepared.guidance else None
         trainer = make_trainer(config, run, prepared, progress, known)
         trainer.preflight(is_taught=prepared.teaching is not None)
-        checkpoint = newest_complete(run.checkpoints) if resume else None
+        checkpoint = find_checkpoint(run) if resume else None
         # All have seen what was in the run directory before the first one changes it.
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
             open_run(run, config, prepared, trainer.groups, resume=checkpoint is not None)
+            remove_newer(run.checkpoints, checkpoint)
             if choice is not None:
                 print(choice, file=sys.stderr)
             report_findings(run, prepared.findings)
-            if checkpoint is not None:
-                relocate_best(checkpoint)
         if prepared.teaching is not None:
             trainer.accelerator.wait_for_everyone()  # the run directory is there
             trainer.learn_from(prepared.teaching.logits(run))
@@ -110,7 +137,7 @@ def _train(
         # Where a file went away in mid-training, the run can go on from its checkpoint once it is back.
         resumes = isinstance(error, UnreadableImage) and newest_complete(run.checkpoints) is not None
         if not was_there and not resumes:  # of this call's making, and nothing in it can be used
-            shutil.rmtree(run.path, ignore_errors=True)
+            discard(run)
         raise
     finally:
         progress.stop()
@@ -118,8 +145,21 @@ def _train(
     return run
 
 
+def find_checkpoint(run: Run) -> Path | None:
+    """The newest checkpoint that can be continued; what is wrong with newer ones is said."""
+    problems: list[str] = []
+    checkpoint = newest_complete(run.checkpoints, said=problems.append)
+    # One that was cut off is what a killed run leaves: nothing is lost with it that was ever whole.
+    damaged = [problem for problem in problems if "it was cut off" not in problem]
+    if damaged and is_first_process():
+        place = "from scratch" if checkpoint is None else f"from {checkpoint.name}"
+        print(*damaged, f"the run is trained {place}", sep="\n", file=sys.stderr)
+    return checkpoint
+
+
 def report_findings(run: Run, findings: Sequence[Finding]) -> None:
     """What the data checks found, before hours of training: on the terminal, and row by row in a file."""
+    run.data_checks_file.unlink(missing_ok=True)
     if findings:
         write_table(run.data_checks_file, findings_table(findings))
     for finding in findings:
@@ -147,7 +187,6 @@ def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
         "metric_for_best_model": SELECTION_METRIC,
         "greater_is_better": False,
         "load_best_model_at_end": True,
-        "save_total_limit": 3,
         "logging_strategy": "no",
         "disable_tqdm": True,
         "checkpoint_steps": config.checkpoint_steps,
@@ -190,6 +229,7 @@ def make_trainer(
         processing_class=prepared.inputs.processing_class,
         known_rows=known_rows,
     )
+    trainer.checkpoints_kept = KEPT
     quiet(trainer)
     trainer.add_callback(progress)
     return trainer
@@ -203,7 +243,12 @@ def open_run(
     fingerprints = prepared.fingerprints() | ({} if groups is None else {GROUPS: groups.fingerprint()})
     file = run.checkpoints / FINGERPRINTS_FILE
     if resume:
-        began = json.loads(file.read_text())
+        try:
+            began = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(
+                "it cannot be read what data the run began with", file=file, remedy="start a new run"
+            ) from error
         # What was not written down yet when the run began cannot be compared.
         changed = [name for name, now in fingerprints.items() if began.get(name, now) != now]
         if GROUPS in changed:
@@ -218,8 +263,5 @@ def open_run(
                 f"{what} changed since the run began ({changed[0]})", file=run.path, remedy="start a new run"
             )
         return
-    for left in run.path.iterdir() if run.path.is_dir() else ():
-        if left != run.teaching:  # dear to compute, and checked before it is used
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
     write_yaml(run.config_file, config.as_dict())
     write_json(file, fingerprints)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, logsumexp
 
 from calmix.data.rows import Rows
+from calmix.manifest import find_damage, make_manifest, sync
 from calmix.processes import is_first_process
 from calmix.run import replacing, write_json
 from calmix.training.hardware import said_by_first, wait_for_all_processes
@@ -97,7 +98,8 @@ def cached_answers(
         if is_first_process():
             with replacing(logits_file) as fresh:
                 np.save(fresh, answers)
-            write_json(facts_file, facts)
+                sync(fresh)
+            write_json(facts_file, {**facts, "files": make_manifest(place.parent, [logits_file])})
         wait_for_all_processes()
     try:
         kept: Logits = np.load(logits_file, mmap_mode="r")
@@ -106,6 +108,8 @@ def cached_answers(
         raise UserError(
             f"the teacher's logits cannot be read ({reason})", file=logits_file, remedy=ANEW
         ) from error
+    if (problem := find_damage(place.parent, files_of(facts_file))) is not None:
+        raise UserError(f"the teacher's logits are damaged: {problem}", file=logits_file, remedy=ANEW)
     if kept.dtype != np.float32 or kept.shape != (len(rows), rows.class_count):
         expected = f"{len(rows)} rows of {rows.class_count} classes"
         found = " x ".join(map(str, kept.shape))
@@ -116,6 +120,11 @@ def cached_answers(
 def are_kept(place: Path) -> bool:
     """Whether there are answers at a place. Whoever deletes one of the files has them made anew."""
     return place.with_suffix(".npy").is_file() and place.with_suffix(".json").is_file()
+
+
+def files_of(facts_file: Path) -> dict[str, Any]:
+    """Size and hash of the logits, as they were when they were written."""
+    return dict(json.loads(facts_file.read_text(encoding="utf-8")).get("files", {}))
 
 
 def first_not_finite(logits: ArrayLike) -> int | None:

@@ -196,11 +196,14 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
         )
     directory = path
     if (path / "config.yaml").is_file():
-        directory = Run.open(path).model
+        run = Run.open(path)
+        directory = run.model
         if not directory.is_dir():
             raise UserError(
                 "the model of this run was dropped", file=name, remedy="keep it with --keep-models all"
             )
+    if directory != path:
+        run.check_undamaged("model/", f"train it again; a model that you changed yourself is {directory}")
     labels = trained_labels(directory)
     facts = json.loads((directory / "config.json").read_text(encoding="utf-8")).get(CONFIG_KEY) or {}
     if not keeps_temperature and facts.get("method", "temperature") != "temperature":

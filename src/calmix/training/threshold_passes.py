@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -42,13 +43,14 @@ from calmix.dynamics.label_noise import (
     plan_threshold_samples,
     threshold_filter,
 )
+from calmix.manifest import sync
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.processes import is_alone, is_first_process, process_count
 from calmix.run import replacing
 from calmix.training.arguments import MixupArguments, as_numbers
-from calmix.training.checkpoints import newest_complete
+from calmix.training.checkpoints import KEPT, newest_complete
 from calmix.training.configuration import TrainConfig
 from calmix.training.hardware import is_scattered, prepared_processor
 from calmix.training.lock import locked
@@ -180,6 +182,7 @@ def train_pass(
         data_collator=network.inputs.collator(is_choice=rows.is_choice),
         processing_class=network.inputs.processing_class,
     )
+    trainer.checkpoints_kept = KEPT
     quiet(trainer)
     trainer.add_callback(Progress(title))
     checkpoint = newest_complete(checkpoints)
@@ -212,7 +215,6 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
         "dynamics": "training",
         "eval_strategy": "no",
         "save_strategy": "no",
-        "save_total_limit": 2,
         "load_best_model_at_end": False,
     }
     try:
@@ -260,15 +262,23 @@ def write_pass(place: Path, rows: Rows, run: ThresholdRun, aum: npt.NDArray[np.f
         }
     )
     with replacing(place / AUM_FILE) as fresh:
-        pq.write_table(table, fresh)
+        pq.write_table(table, fresh, write_page_checksum=True)
+        sync(fresh)
     shutil.rmtree(place / "checkpoints", ignore_errors=True)
 
 
 def read_pass(file: Path, rows: Encoded) -> npt.NDArray[np.float64] | None:
-    """The AUMs of a finished pass, or None."""
+    """The AUMs of a finished pass, or None where there is none, or none that is whole."""
     if not file.is_file():
         return None
-    table = pq.read_table(file)
+    try:
+        table = pq.read_table(file, page_checksum_verification=True)
+        aum = np.asarray(table["aum"].to_numpy(), dtype=np.float64)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        if is_first_process():
+            reason = " ".join(str(error).split())
+            print(f"{file} is damaged ({reason}): the pass is trained again", file=sys.stderr)
+        return None
     if table["row_id"].to_pylist() != rows.row_ids.tolist():
         raise UserError("this pass was trained on other rows", file=file, remedy="delete its directory")
-    return np.asarray(table["aum"].to_numpy(), dtype=np.float64)
+    return aum

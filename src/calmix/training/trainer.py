@@ -46,7 +46,8 @@ from calmix.mixing.step import Cutting, Mix, Moment, RowLosses, Step
 from calmix.models.folding import last_linear
 from calmix.models.seams import Cut, Seams
 from calmix.training.arguments import MixupArguments
-from calmix.training.checkpoints import Checkpointing, newest_complete
+from calmix.training.checkpointing import Checkpointing
+from calmix.training.checkpoints import check_whole, newest_complete
 from calmix.training.distilling import LearnsFromTeacher, check_learns_unlabelled, check_teachable
 from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.optimization import OwnOptimization
@@ -64,6 +65,8 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
     # The loss is divided by the rows of the whole optimiser step, not of the micro-batch: the Trainer must
     # not divide it again.
     loss_is_scaled_for_ga = True
+    checkpoints_kept: int | None = None
+    """Older checkpoints are removed once a newer one is whole; None leaves that to `save_total_limit`."""
     groups: RowGroups | None = None
     """Groups of training rows that stand side by side in every batch."""
 
@@ -154,10 +157,14 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         self.journal, self.bank = Journal(), None
         if self.labelled_rows < len(self.train_dataset):  # type: ignore[arg-type]
             self.check_teaches_unlabelled()
+        if resume_from_checkpoint and resume_from_checkpoint is not True:
+            check_whole(Path(resume_from_checkpoint))
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
     def newest_checkpoint(self) -> str | None:
-        newest = newest_complete(Path(str(self.args.output_dir)))
+        newest = newest_complete(
+            Path(str(self.args.output_dir)), needs_best=bool(self.args.load_best_model_at_end)
+        )
         return str(newest) if newest is not None else None
 
     @property
