@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,22 @@ from calmix.manifest import find_damage
 from calmix.user_error import UserError
 
 CELLS_FILE = "cells.json"  # marks the directory of a comparison
+
+
+# What names of splits and runs are made of: each becomes a part of a path.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def check_name(name: str, file: Path) -> None:
+    """Refuse a name that would lead out of its directory; a run may have been made by somebody else.
+
+    >>> check_name("books", Path("run/metrics.json"))
+    >>> check_name("../../notes", Path("run/metrics.json"))
+    Traceback (most recent call last):
+    calmix.user_error.UserError: run/metrics.json: '../../notes' cannot be a name; use letters, digits, - _ .
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot be a name", file=file, remedy="use letters, digits, - _ .")
 
 
 @contextmanager
@@ -202,8 +219,12 @@ class Run:
             raise UserError(f"the run is damaged: {problem}", file=self.path, remedy=remedy)
 
     def predictions_file(self, split: str) -> Path:
+        check_name(split, self.metrics_file)
         return self.predictions_directory / f"{split}.parquet"
 
     def splits(self) -> list[str]:
         """The splits of `metrics.json`, in its order: validation, test, then the named ones."""
-        return list(self.metrics()["splits"])
+        names = list(self.metrics()["splits"])
+        for name in names:
+            check_name(name, self.metrics_file)
+        return names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from calmix.printable import printable
+
 
 class UserError(Exception):
     """Bad input: one line that says what is wrong, where it is, and what to do.
@@ -34,7 +36,7 @@ class UserError(Exception):
         line = f"{where}: {problem}" if where else problem
         if remedy:
             line = f"{line}; {remedy}"
-        super().__init__(" ".join(line.split()))
+        super().__init__(printable(" ".join(line.split())))
 
 
 def check_least(option: str, value: int, least: int) -> None:

@@ -23,7 +23,7 @@ from calmix.run import Run
 from calmix.training.run_files import writing_to
 with writing_to(Run(Path(sys.argv[1]))):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(900)
 """
 
 

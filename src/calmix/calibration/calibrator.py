@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from calmix.calibration.input_checks import Floats, Integers, check_labels, check_logits, check_weights
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.scores import negative_log_likelihood
+from calmix.permissions import as_umask_says
 from calmix.run import replacing, write_json
 from calmix.user_error import UserError
 
@@ -155,6 +156,7 @@ class Calibrator(
         directory = Path(directory)
         with replacing(directory / ARRAYS_FILE) as fresh:
             save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, fresh)
+            as_umask_says([fresh])
         facts = {
             "format": FORMAT,
             "version": FORMAT_VERSION,

@@ -11,6 +11,7 @@ from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood
 from calmix.cli import map as data_map
 from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
 from calmix.optional_packages import missing_extra
+from calmix.printable import say
 from calmix.processes import leave_group
 from calmix.user_error import UserError
 
@@ -87,5 +88,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _complain(line: str) -> int:
-    print(f"calmix: {line}", file=sys.stderr)
+    say(f"calmix: {line}")
     return 2

@@ -185,7 +185,7 @@ def _write_and_show(
     }
     directory = Path(options["output"])
     title = f"Data map of {Path(options['source']).absolute().name}"
-    write_map(directory, datamap, table, summary, verdict=verdict, texts=texts, title=title)
+    summary = write_map(directory, datamap, table, summary, verdict=verdict, texts=texts, title=title)
     if as_json:
         print_json(summary)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line, print_text
 from calmix.run import Run, is_comparison
 from calmix.user_error import UserError, check_least
 
@@ -75,9 +75,10 @@ def ood(
     if not 0 < keep_rate < 1:
         raise UserError(f"--keep-rate is {keep_rate:g}", remedy="give a fraction such as 0.95")
 
+    from calmix.data.splits import split_test_argument
     from calmix.experiments.detection import detect_all, kept_runs
     from calmix.experiments.ood_rows import columns_of, inside_rows, outside_rows
-    from calmix.io.writing import check_place
+    from calmix.io.writing import check_not_input, check_place
     from calmix.training.option_values import check_detection, check_device_name
 
     check_device_name(device)
@@ -85,6 +86,7 @@ def ood(
     opened = kept.runs[0][1] if kept else _open(run)
     page = output or run / REPORT
     check_place(page)
+    check_not_input(page, in_source, *(split_test_argument(one)[1] for one in out or []))
     check_detection(out or [], noise)
     columns = columns_of(
         opened, text=text_column, pair=pair_column, choices=choices_column, image=image_column
@@ -126,8 +128,8 @@ def ood(
     write_report(result, page)
     if not as_json:
         if saved is not None:
-            print(f"threshold: {saved} (calmix predict --reject-ood)")
-        print(f"report: {page}")
+            print_text(f"threshold: {saved} (calmix predict --reject-ood)")
+        print_text(f"report: {page}")
 
 
 def _open(run: Path) -> Run:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from calmix.printable import printable, printable_json
 from calmix.training.specification import parse_value
 from calmix.user_error import UserError
 
@@ -92,12 +93,18 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, A
 
 def print_json(content: Any) -> None:
     """One JSON object on standard output, and nothing else."""
-    print(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+    print(printable_json(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)))
+
+
+def print_text(line: str) -> None:
+    """A line on standard output, without the control characters of a terminal."""
+    print(printable(line))
 
 
 def print_line(console: Console, line: str, style: str | None = None) -> None:
-    """A line as it is: never broken, so that a path in it can be copied, and never read as markup."""
-    console.print(line, soft_wrap=True, highlight=False, markup=False, style=style)
+    """A line as it is: never broken, so that a path in it can be copied, never read as markup, and without
+    the control characters of a terminal."""
+    console.print(printable(line), soft_wrap=True, highlight=False, markup=False, style=style)
 
 
 Config = Annotated[

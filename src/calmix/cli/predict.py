@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_text
 from calmix.run import is_comparison
 from calmix.user_error import UserError
 
@@ -133,49 +133,51 @@ def predict(
 
 
 def _print_answer(result: dict[str, Any]) -> None:
-    print(f"{result['predicted_label']} ({result['confidence']:.1%})")
+    print_text(f"{result['predicted_label']} ({result['confidence']:.1%})")
     ranked = sorted(result["probabilities"].items(), key=lambda one: -one[1])
     for name, probability in ranked[:CLASSES_SHOWN]:
-        print(f"  {probability:6.1%}  {name}")
+        print_text(f"  {probability:6.1%}  {name}")
     if len(ranked) > CLASSES_SHOWN:
-        print(f"  and {len(ranked) - CLASSES_SHOWN} more classes")
+        print_text(f"  and {len(ranked) - CLASSES_SHOWN} more classes")
     _print_rule(result)
     for name in ("accept", "reject_ood"):
         if name in result:
-            print(f"{name}: {'yes' if result[name] else 'no'}")
+            print_text(f"{name}: {'yes' if result[name] else 'no'}")
     for note in result["notes"]:
-        print(f"note: {note}")
+        print_text(f"note: {note}")
 
 
 def _print_summary(result: dict[str, Any], source: Path) -> None:
     rows = result["rows"]
     if result["source"] != str(source):
-        print(f"recommended model: {result['source']}")
-    print(f"{rows} rows written to {result['output']}")
+        print_text(f"recommended model: {result['source']}")
+    print_text(f"{rows} rows written to {result['output']}")
     for note in result["notes"]:
-        print(f"note: {note}")
+        print_text(f"note: {note}")
     _print_rule(result)
     if "accepted" in result:
-        print(f"accepted: {result['accepted']} of {rows} rows (coverage {result['coverage']:.1%})")
+        print_text(f"accepted: {result['accepted']} of {rows} rows (coverage {result['coverage']:.1%})")
     if "rejected_ood" in result:
-        print(f"out of domain: {result['rejected_ood']} of {rows} rows")
+        print_text(f"out of domain: {result['rejected_ood']} of {rows} rows")
 
 
 def _print_rule(result: dict[str, Any]) -> None:
     """By what answers are accepted; where the target cannot be certified, what can be."""
     if "ood_rule" in result:
-        print(result["ood_rule"])
+        print_text(result["ood_rule"])
     if "guarantee" not in result:
         return
-    print(result["guarantee"])
+    print_text(result["guarantee"])
     if result["limit"]:
-        print(f"note: {result['limit']}")
+        print_text(f"note: {result['limit']}")
     if result["threshold"] is not None:
         return
     if not result["certified"]:
-        print(f"these {result['validation_rows']} rows certify no lower accuracy either, down to 50 %")
+        print_text(f"these {result['validation_rows']} rows certify no lower accuracy either, down to 50 %")
         return
-    print(f"what these {result['validation_rows']} rows do certify, all of it together with 95 % confidence:")
-    print("  accuracy  coverage  --accept-above")
+    print_text(
+        f"what these {result['validation_rows']} rows do certify, all of it together with 95 % confidence:"
+    )
+    print_text("  accuracy  coverage  --accept-above")
     for one in result["certified"]:
-        print(f"  {one['accuracy']:8.1%}  {one['coverage']:8.1%}  {one['threshold']:14.4f}")
+        print_text(f"  {one['accuracy']:8.1%}  {one['coverage']:8.1%}  {one['threshold']:14.4f}")

@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict
+from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.run import replacing
 
 
@@ -54,7 +55,7 @@ def cleanlab_issues(datamap: DataMap, verdict: NoiseVerdict | None = None) -> pa
 def write_cleanlab_issues(path: str | Path, datamap: DataMap, verdict: NoiseVerdict | None = None) -> None:
     """The table of `cleanlab_issues` as csv."""
     with replacing(Path(path)) as fresh:
-        pa.csv.write_csv(cleanlab_issues(datamap, verdict), fresh)
+        pa.csv.write_csv(spreadsheet_safe(cleanlab_issues(datamap, verdict)), fresh)
 
 
 def _indices(labels: npt.NDArray[Any]) -> pa.Array:

@@ -33,6 +33,7 @@ from calmix.dynamics.regions import REGION_NAMES
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.io.arrow_values import texts_of
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
+from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.tables import read_arrow
 from calmix.run import replacing
 from calmix.user_error import UserError
@@ -86,7 +87,7 @@ def write_datamap(directory: str | Path, table: pa.Table) -> None:
     """Write `datamap.parquet` and `datamap.csv`."""
     _write_parquet(Path(directory) / "datamap.parquet", table)
     with replacing(Path(directory) / "datamap.csv") as fresh:
-        pa.csv.write_csv(table, fresh)
+        pa.csv.write_csv(spreadsheet_safe(table), fresh)
 
 
 def read_dynamics_file(path: str | Path) -> TrainingDynamics:

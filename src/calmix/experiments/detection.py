@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from calmix.data.rows import Rows
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
 from calmix.experiments.store import RunStore
+from calmix.printable import say
 from calmix.run import Run
 from calmix.user_error import UserError
 
@@ -97,7 +97,7 @@ def detect_all(
 
     found = []
     for number, (cell, run) in enumerate(kept.runs, start=1):
-        print(f"[{number}/{len(kept.runs)}] {cell.title}", file=sys.stderr)
+        say(f"[{number}/{len(kept.runs)}] {cell.title}")
         result = detect(run, inside, outside, **settings)
         save_ood_threshold(run, result)
         del result["histograms"]

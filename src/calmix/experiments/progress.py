@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from calmix.printable import printable, say
 
 SECONDS_BETWEEN_LINES = 60.0
 TAIL_BYTES = 400
@@ -74,9 +75,9 @@ class CellProgress:
     def say(self, line: str) -> None:
         self.said_at = time.monotonic()
         if self.bar is not None:
-            self.bar.console.print(line, soft_wrap=True, highlight=False, markup=False)
+            self.bar.console.print(printable(line), soft_wrap=True, highlight=False, markup=False)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line)
 
     def close(self) -> None:
         if self.bar is not None:

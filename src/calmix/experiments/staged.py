@@ -7,11 +7,12 @@ that it is trained once for all that follow.
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from calmix.experiments.store import RunStore
+from calmix.printable import say as print_safely
 from calmix.processes import is_first_process
 from calmix.run import Run
 from calmix.training.configuration import TrainConfig
@@ -61,9 +62,9 @@ def train_staged(
 def _train_staged(config: TrainConfig, store: RunStore | None, *, resume: bool, was_there: bool) -> Run:
     run = Run(Path(config.output))
     needs_plain = needs_plain_run(config)
-    train = partial(train_alone, config, resume=resume, was_there=was_there)
+    settings: Any = {"resume": resume, "was_there": was_there}
     if not (needs_plain or config.teacher):
-        return train()
+        return train_alone(config, **settings)
     is_cache, store = store is None, store or default_store()
     # First: what is wrong with them is known before anything is trained.
     plain_run = open_plain_run(config.plain_run) if config.plain_run else None
@@ -77,7 +78,7 @@ def _train_staged(config: TrainConfig, store: RunStore | None, *, resume: bool, 
         say(choice)
     teachers = [opened.get(name) or make_teacher(name, stages[name], store) for name in config.teacher]
     if not needs_plain:
-        return train(teachers=teachers)
+        return train_alone(config, teachers=teachers, **settings)
     fingerprint = None
     if plain_run is None:
         fingerprint = store.fingerprints.of(plain_config(config))
@@ -86,7 +87,7 @@ def _train_staged(config: TrainConfig, store: RunStore | None, *, resume: bool, 
         plain_run = store.run_for(plain_config(config), fingerprint)
         warn(plain_run, "the plain run")
     say(f"stage 2 of 2: {config.method}")
-    train(plain_run=plain_run, passes=store.passes, teachers=teachers)
+    train_alone(config, plain_run, store.passes, teachers, **settings)
     is_teacher = any(isinstance(one, CheckpointTeacher) and one.stage == plain_run for one in teachers)
     if is_cache and fingerprint is not None and not is_teacher and is_first_process():
         store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small
@@ -113,4 +114,4 @@ def warn(stage: Run, name: str) -> None:
 
 def say(line: str) -> None:
     if is_first_process():
-        print(line, file=sys.stderr)
+        print_safely(line)

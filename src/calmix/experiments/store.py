@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import sys
 import traceback
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,8 +20,9 @@ from typing import Any
 
 from calmix.experiments.fingerprint import Fingerprints
 from calmix.manifest import make_manifest
+from calmix.printable import say
 from calmix.processes import is_first_process
-from calmix.run import Run, write_json, write_yaml
+from calmix.run import Run, check_name, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
@@ -35,6 +35,7 @@ class RunStore:
         self.fingerprints = fingerprints or Fingerprints()
 
     def run(self, fingerprint: str) -> Run:
+        check_name(fingerprint, self.path)
         return Run(self.path / fingerprint)
 
     def is_finished(self, fingerprint: str) -> bool:
@@ -53,9 +54,11 @@ class RunStore:
         return self.path / "threshold_passes"
 
     def log_file(self, fingerprint: str) -> Path:
+        check_name(fingerprint, self.path)
         return self.path / f"{fingerprint}.log"
 
     def failure_file(self, fingerprint: str) -> Path:
+        check_name(fingerprint, self.path)
         return self.path / f"{fingerprint}.failure.json"
 
     def run_for(self, config: TrainConfig, fingerprint: str | None = None) -> Run:
@@ -105,7 +108,7 @@ class RunStore:
         config = dataclasses.replace(config, output=str(run.path))
         if is_first_process():
             if run.is_finished and not self.is_whole(run.path.name):
-                print(f"{run.path} is damaged: the run is made again", file=sys.stderr)
+                say(f"{run.path} is damaged: the run is made again")
                 run.metrics_file.unlink()
             make_resumable(run, config)
         wait_for_all_processes()

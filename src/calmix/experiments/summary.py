@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.experiments.results import CALIBRATED, STAGES, Results
+from calmix.io.spreadsheet import safe_cell
 from calmix.run import replacing
 
 # Not the overconfidence error: a model that doubts everything has none.
@@ -70,5 +71,6 @@ def write_summary(summary: Sequence[dict[str, Any]], metrics: Sequence[str], pat
         writer.writerow([*titles, *(f"{metric}_better" for metric in CONTESTED)])
         for record in summary:
             values = ["" if record[title] is None else record[title] for title in titles]
+            values = [safe_cell(value) if isinstance(value, str) else value for value in values]
             writer.writerow([*values, *(metric in record["better"] for metric in CONTESTED)])
     return path

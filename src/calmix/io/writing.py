@@ -30,6 +30,13 @@ def check_place(path: Path) -> None:
             raise UserError("the output cannot be made: a file is in the way", file=place)
 
 
+def check_not_input(output: Path, *inputs: str | Path | None) -> None:
+    """Refuse to write over what is read, by whatever name: a link to it too."""
+    for given in inputs:
+        if given is not None and output.exists() and Path(given).exists() and output.samefile(given):
+            raise UserError("the output is the input", file=output, remedy="name another --output")
+
+
 def write_table(path: Path, table: pa.Table) -> None:
     """csv, tsv, jsonl, json or parquet, each also gzipped; the file appears whole or not at all."""
     check_writable(path)

@@ -12,6 +12,7 @@ DIR/datamap.parquet, datamap.csv   the map: scores and regions of every row
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from calmix.directory_lock import only_writer
 from calmix.dynamics.cleanlab_export import write_cleanlab_issues
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import write_datamap
 from calmix.dynamics.label_noise import NoiseVerdict
 from calmix.dynamics.suspects import relative_aum, suspect_table, verdict_table
+from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.report.datamap import write_datamap_html
 from calmix.run import write_json
 from calmix.user_error import UserError
@@ -50,12 +53,34 @@ def check_map_directory(directory: Path) -> None:
     if existing != directory:
         return
     held = {entry.name for entry in directory.iterdir()}
-    if held and not held & {SUMMARY_FILE, PASSES}:
+    ours = files_of_map(directory)
+    if held - {PASSES} and not ours:
         raise UserError(
             "the output directory is not empty and holds no map",
             file=directory,
             remedy="name another --output",
         )
+    for name in FILES:
+        if name in held - ours:
+            raise UserError(
+                "this file is in the way: it is not of the map that the directory holds",
+                file=directory / name,
+                remedy="move it, or name another --output",
+            )
+
+
+def files_of_map(directory: Path) -> set[str]:
+    """The files that an earlier map has written here, as its summary says; none where the summary is not one
+    of a map."""
+    try:
+        summary = json.loads((directory / SUMMARY_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return set()
+    if not isinstance(summary, dict) or not summary.keys() >= {"source", "label_noise", "suspect_count"}:
+        return set()
+    # A summary that lists no files is of a map that wrote all but those of a retrained one.
+    listed = summary.get("files", [name for name in FILES if name != "noise.parquet"])
+    return set(listed) & set(FILES)
 
 
 def write_map(
@@ -67,8 +92,9 @@ def write_map(
     verdict: NoiseVerdict | None = None,
     texts: Sequence[str] | None = None,
     title: str = "Data map",
-) -> None:
-    """Write all files beside their place and move them there together: half a map is never seen.
+) -> dict[str, Any]:
+    """Write all files beside their place and move them there together: half a map is never seen. Returns the
+    summary as it was written, with the names of the files.
 
     `table` is the map as `dynamics_file.datamap_table` makes it; it gets the column `relative_aum`, and with
     a verdict `flagged` and `score`. Of an earlier map in the directory, the threshold passes alone are kept.
@@ -86,15 +112,23 @@ def write_map(
         write_datamap(fresh, table)
         write_datamap_html(fresh / "datamap.html", table, texts, title)
         write_cleanlab_issues(fresh / "issues.csv", datamap, verdict)
-        pa.csv.write_csv(suspect_table(datamap, verdict, texts), fresh / "suspects.csv")
-        write_json(fresh / SUMMARY_FILE, summary)
-        if not directory.exists():
-            fresh.rename(directory)
-            return
-        for name in FILES:
-            if (fresh / name).exists():
-                (fresh / name).replace(directory / name)
-            else:  # left by an earlier map, and not true of this one
-                (directory / name).unlink(missing_ok=True)
+        suspects = spreadsheet_safe(suspect_table(datamap, verdict, texts))
+        pa.csv.write_csv(suspects, fresh / "suspects.csv")
+        written = {file.name for file in fresh.iterdir()} | {SUMMARY_FILE}
+        content = {**summary, "files": [name for name in FILES if name in written]}
+        write_json(fresh / SUMMARY_FILE, content)
+        lock = directory.absolute().with_name(f".{directory.absolute().name}.lock")
+        with only_writer(lock, directory, "wait for it, or name another --output"):
+            check_map_directory(directory)  # again: another process may have written here in between
+            if not directory.exists():
+                fresh.rename(directory)
+                return content
+            earlier = files_of_map(directory)
+            for name in FILES:
+                if name in written:
+                    (fresh / name).replace(directory / name)
+                elif name in earlier:  # not true of this map
+                    (directory / name).unlink(missing_ok=True)
+        return content
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

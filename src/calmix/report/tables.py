@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from calmix.printable import printable
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -76,9 +78,9 @@ class Table:
         from rich.text import Text
 
         table = RichTable(
-            title=Text(self.caption, style="bold"),
+            title=Text(printable(self.caption), style="bold"),
             title_justify="left",
-            caption=Text("\n".join(self.notes)) if self.notes else None,
+            caption=Text("\n".join(map(printable, self.notes))) if self.notes else None,
             caption_justify="left",
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
@@ -88,13 +90,14 @@ class Table:
             # Broken here to the width of the cells: rich would rather break the numbers.
             widths = [len(row[place]) for row in self.rows] + [len(word) for word in column.title.split()]
             width = max([1, *widths])  # a column of marks may have none, and no title either
-            heading = textwrap.fill(column.title, width, break_long_words=False)
+            heading = textwrap.fill(printable(column.title), width, break_long_words=False)
             table.add_column(Text(heading), justify="right" if column.numeric else "left", vertical="bottom")
         for group in self.groups():
             for place, row in enumerate(group):
                 # Text, not str: a label such as "[red]" is a label, not markup.
                 first = "" if self.grouped and place else row[0]
-                table.add_row(Text(first), *map(Text, row[1:]), end_section=self.grouped and row is group[-1])
+                cells = [Text(printable(cell)) for cell in (first, *row[1:])]
+                table.add_row(*cells, end_section=self.grouped and row is group[-1])
         return table
 
 

@@ -21,6 +21,7 @@ from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.manifest import make_manifest, sync
 from calmix.models.folding import fold_temperature, merged
 from calmix.models.loading import load_trained
+from calmix.permissions import as_umask_says
 from calmix.run import Run, remove_leftovers, write_json
 from calmix.training import fold_proof
 from calmix.training.configuration import TrainConfig
@@ -242,6 +243,7 @@ def save_model(
     fold_temperature(model, temperature)
     model.save_pretrained(run.model)  # type: ignore[operator]
     prepared.inputs.save(run.model)
+    as_umask_says(file for file in list(run.model.rglob("*")) if file.is_file())
     model.cpu()  # room for the copy on the device
     encoded = prepared.encoded["validation"]
     few = np.arange(min(len(encoded), fold_proof.ROWS))

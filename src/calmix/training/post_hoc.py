@@ -9,6 +9,8 @@ fitted on.
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import warnings
 from dataclasses import dataclass, replace
@@ -30,6 +32,7 @@ from calmix.calibration.prediction_files import Note, read_predictions, write_pr
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.run_predictions import predictions_of_run
 from calmix.data.embedded_images import is_embedded
+from calmix.permissions import as_umask_says
 from calmix.run import Run, write_json
 from calmix.training.saved_classifier import UNCALIBRATED_MODEL
 from calmix.user_error import UserError
@@ -117,8 +120,8 @@ def calibrate(
             calibrator.fit(opened.fitting.values, opened.fitting.labels)
     except ValueError as error:
         raise UserError(f"{method} does not fit here: {error}", file=source) from error
-    fresh = output.with_name(f".{output.name}.partial")
-    shutil.rmtree(fresh, ignore_errors=True)
+    # A name of its own: two that calibrate into one output do not meet, and nobody's directory is removed.
+    fresh = output.absolute().with_name(f".{os.getpid()}.{secrets.token_hex(4)}.{output.name}")
     try:
         remember_classes(calibrator, opened.fitting)
         calibrator.save(fresh)
@@ -154,10 +157,16 @@ def calibrate(
             "notes": list(dict.fromkeys(notes)),
             "warnings": [str(warning.message) for warning in said],
         }
+        as_umask_says(file for file in list(fresh.rglob("*")) if file.is_file())
         write_json(fresh / "calibration.json", result)
-        if output.exists():
-            output.rmdir()
-        fresh.rename(output)
+        try:
+            if output.exists():
+                output.rmdir()
+            fresh.rename(output)
+        except OSError as error:  # made by another process in the meantime
+            raise UserError(
+                "the output exists already", file=output, remedy="name another --output"
+            ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return Calibrated(result, held_out)

@@ -12,7 +12,7 @@ from calmix.data.columns import ColumnNames
 from calmix.data.input_rows import InputRows, read_input
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
-from calmix.io.writing import check_writable, write_table
+from calmix.io.writing import check_not_input, check_writable, write_table
 from calmix.training.acceptance import Acceptance, check_acceptance_options, decide
 from calmix.training.ood_threshold import read_ood_threshold
 from calmix.training.option_values import check_device_name
@@ -49,6 +49,7 @@ def predict_file(
     check_acceptance_options(target_accuracy, accept_above)
     check_settings(batch_size, device)
     check_writable(output)
+    check_not_input(output, source, validation)
     # The choices of a row have no names, but their number must be that of training.
     names = classifier.label_names if classifier.task == "choice" else None
     given = read_input(source, columns, task=classifier.task, label_names=names, skip_blank=skip_blank)

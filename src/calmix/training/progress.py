@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -11,6 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
+
+from calmix.printable import printable, say
 
 SECONDS_BETWEEN_LINES = 15.0
 
@@ -79,6 +80,6 @@ class Progress(TrainerCallback):
     def say(self, line: str) -> None:
         self.said_at = time.monotonic()
         if self.bars is not None:
-            self.bars.console.print(line, highlight=False)
+            self.bars.console.print(printable(line), highlight=False, markup=False)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line)

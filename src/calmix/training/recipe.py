@@ -7,7 +7,6 @@ written last and marks the run as finished.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +18,10 @@ from calmix.data.checks import Finding, findings_table
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
+from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.writing import write_table
 from calmix.mixing.known_rows import KnownRows
+from calmix.printable import say
 from calmix.processes import is_first_process
 from calmix.run import Run, write_json, write_yaml
 from calmix.training.arguments import MixupArguments, as_numbers
@@ -127,7 +128,7 @@ def _train(
             open_run(run, config, prepared, trainer.groups, resume=checkpoint is not None)
             remove_newer(run.checkpoints, checkpoint)
             if choice is not None:
-                print(choice, file=sys.stderr)
+                say(choice)
             report_findings(run, prepared.findings)
         if prepared.teaching is not None:
             trainer.accelerator.wait_for_everyone()  # the run directory is there
@@ -153,7 +154,8 @@ def find_checkpoint(run: Run) -> Path | None:
     damaged = [problem for problem in problems if "it was cut off" not in problem]
     if damaged and is_first_process():
         place = "from scratch" if checkpoint is None else f"from {checkpoint.name}"
-        print(*damaged, f"the run is trained {place}", sep="\n", file=sys.stderr)
+        for line in (*damaged, f"the run is trained {place}"):
+            say(line)
     return checkpoint
 
 
@@ -161,9 +163,9 @@ def report_findings(run: Run, findings: Sequence[Finding]) -> None:
     """What the data checks found, before hours of training: on the terminal, and row by row in a file."""
     run.data_checks_file.unlink(missing_ok=True)
     if findings:
-        write_table(run.data_checks_file, findings_table(findings))
+        write_table(run.data_checks_file, spreadsheet_safe(findings_table(findings)))
     for finding in findings:
-        print(finding, file=sys.stderr)
+        say(finding)
 
 
 def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:

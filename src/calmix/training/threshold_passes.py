@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -47,6 +46,7 @@ from calmix.manifest import sync
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network, freeze_embeddings, load_network
+from calmix.printable import say
 from calmix.processes import is_alone, is_first_process, process_count
 from calmix.run import replacing
 from calmix.training.arguments import MixupArguments, as_numbers
@@ -277,7 +277,7 @@ def read_pass(file: Path, rows: Encoded) -> npt.NDArray[np.float64] | None:
     except (OSError, pa.ArrowException, KeyError) as error:
         if is_first_process():
             reason = " ".join(str(error).split())
-            print(f"{file} is damaged ({reason}): the pass is trained again", file=sys.stderr)
+            say(f"{file} is damaged ({reason}): the pass is trained again")
         return None
     if table["row_id"].to_pylist() != rows.row_ids.tolist():
         raise UserError("this pass was trained on other rows", file=file, remedy="delete its directory")

@@ -1,0 +1,39 @@
+"""Text of unknown origin, made safe to print: a label or a path must not move the cursor or hide a line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TextIO
+
+# Control characters, which begin the escape sequences of terminals; marks that turn the direction of writing,
+# by which text is shown in another order than it has; separators that some take for the end of a line.
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""The text with unsafe characters spelled out, as Python would write them.
+
+    >>> printable("\x1b[31mred\x1b[0m")
+    '\\x1b[31mred\\x1b[0m'
+    >>> printable("abc\u202etxt.exe")
+    'abc\\u202etxt.exe'
+    """
+    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def printable_json(text: str) -> str:
+    r"""JSON with unsafe characters as JSON spells them out: the values stay what they are.
+
+    >>> import json
+    >>> shown = printable_json(json.dumps("\x9b1m\u202e", ensure_ascii=False))
+    >>> shown, json.loads(shown) == "\x9b1m\u202e"
+    ('"\\u009b1m\\u202e"', True)
+    """
+    # Between the values of indented JSON stands the end of a line, the one control character that is no text.
+    return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def say(line: object, *, file: TextIO | None = None) -> None:
+    """Print one line, by default on standard error."""
+    print(printable(str(line)), file=file or sys.stderr, flush=True)
