@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
+from calmix.calibration.binary_view import BinaryView
+from calmix.calibration.binning import assign_bins
+from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.differences import calibration_error_difference, paired_differences
 from calmix.calibration.error_costs import costs_of_errors, square_costs
 from calmix.calibration.evaluation import evaluate
@@ -144,6 +147,42 @@ def test_what_recalibration_cannot_win_is_not_more_than_the_brier_score(seed):
     low, high = found["brier_refinement_ci"]
     assert low <= found["brier_refinement"] <= high <= found["brier_ci"][1]
     assert low < found["brier"]
+
+
+def test_cells_of_single_rows_do_not_explain_miscalibration_away():
+    """100 classes in 1,500 cells: noise taken for too large leaves nothing to calibration."""
+    generator = np.random.default_rng(6)
+
+    def draw(rows):
+        logits = generator.normal(size=(rows, 100))
+        logits[np.arange(rows), generator.integers(0, 100, rows)] += generator.normal(7.0, 2.0, rows)
+        return tuple(Predictions.from_logits(logits / t, np.zeros(rows, int)) for t in (1.0, 1.5))
+
+    given, true = (one.probabilities() for one in draw(20_000))
+    cell = assign_bins(given.ravel(), 15) + np.tile(15 * np.arange(100), 20_000)
+    gaps, held = np.bincount(cell, weights=(true - given).ravel()), np.bincount(cell)
+    truth = (gaps[held > 0] ** 2 / held[held > 0]).sum() / 20_000
+    for _ in range(4):
+        model, reality = draw(500)
+        labels = (reality.probabilities().cumsum(axis=1) > generator.random((500, 1))).argmax(axis=1)
+        found = evaluate(Predictions.from_logits(model.values, labels))
+        low, high = found["brier_calibration_ci"]
+        assert low < truth < high
+
+
+def test_the_largest_running_sum_is_no_less_than_noise_could_have_left_of_it():
+    generator = np.random.default_rng(7)
+    held = 0
+    for _ in range(60):
+        confidence = generator.uniform(0.6, 1.0, 150)
+        found = BinaryView(
+            ConfidenceSample.pack(confidence, generator.random(150) < confidence - 0.15),
+            bins=15,
+            edges="right",
+        )
+        low, high = found.statistic("ks").limits(0)
+        held += low <= 0.15 <= high
+    assert held >= 55
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 300])

@@ -225,6 +225,7 @@ class BinaryView:
             spread_out=lambda noise: np.cumsum(noise, axis=-1),
             # A sum that grows evenly to its end shows there only.
             least_visible=np.square,
+            by_distance=True,
             allowed=self._allowed("ece"),
             gap_rows=self._gap_rows("ece"),
         )

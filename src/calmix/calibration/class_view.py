@@ -115,9 +115,18 @@ class ClassView:
             drawn=self._drawn,
             scale_at=cells.scale_at,
             most=MOST.get(name, 1.0),
-            allowed=lambda level: even_error(name, top.mean_gap, level, self.classes),
+            allowed=lambda level: self._allowed(name, cells, top.mean_gap, level),
             gap_rows=GapRows(top.mean_gap, top.sample, 2.0 / self.classes) if name == "ece" else None,
         )
+
+    def _allowed(self, name: str, cells: Cells, gap: MeanGap, level: float) -> float:
+        """The least upper limit that is honest, whatever the noise of small cells is taken for."""
+        even = even_error(name, gap, level, self.classes)
+        if name == "brier_calibration":
+            return max(even, cells.square_limit(level))
+        if name == "rmsce":
+            return max(even, float(np.sqrt(cells.square_limit(level) / self.classes)))
+        return even
 
     @staticmethod
     def mass_statistics(views: Sequence[BinaryView], gap: MeanGap) -> dict[str, ErrorStatistic]:

@@ -48,6 +48,24 @@ class Cells:
         """What the spread of the confidences in a cell takes from the variance of equal coins."""
         return self.calibrated - self.unit * (self.confidence * (1.0 - self.confidence))
 
+    def square_limit(self, level: float) -> float:
+        """An upper limit of the sum of squared gaps, sum of x² / v, that takes no more for noise than true
+        confidences would make.
+
+        Cells of one or two rows say nothing about their noise; to believe it large would explain gaps away.
+
+        >>> cells = Cells(*(np.array([x]) for x in (-0.1, 0.01, 1.0, 0.9, 0.01, 0.0009)))
+        >>> round(cells.square_limit(0.95), 4)
+        0.0128
+        """
+        from scipy.special import ndtri
+
+        squares = np.maximum(self.field**2 - self.calibrated, 0.0)
+        total = float(((self.field**2 - self.calibrated) / self.share).sum())
+        variance = self.scale**2
+        spread = (4.0 * squares * variance + 2.0 * variance**2) / self.share**2
+        return max(total, 0.0) + float(ndtri(0.5 + level / 2.0) * np.sqrt(spread.sum()))
+
     @classmethod
     def of_bins(cls, sums: BinSums) -> Cells:
         filled = sums.weight > 0

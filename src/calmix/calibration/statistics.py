@@ -212,6 +212,9 @@ class ErrorStatistic:
     scale_at: Callable[[Floats], Floats] | None = None
     # The noise of the cells were all confidences true, for gaps that do not tell it (see `spread_out`).
     calibrated_scale: Floats | None = None
+    # Whether the lower limit is no higher than the triangle inequality says: for a maximum, which noise moves
+    # to another place.
+    by_distance: bool = False
     # What the value is at most, and at a level, what the mean gap alone allows (see `mean_gap`).
     most: float = 1.0
     allowed: Callable[[float], float] | None = None
@@ -230,6 +233,10 @@ class ErrorStatistic:
                 else self._map(independent_noise(self.cell_scale, seed))
             )
             found = self._invert(noise, level)
+            if self.by_distance:
+                # The error seen is at most the true one and that of the noise.
+                reach = float(np.quantile(self.functional(noise), 0.5 + level / 2.0))
+                found = replace(found, low=min(found.low, max(self.value - reach, 0.0)))
             if found.low > 0 and self._is_noise(seed, level):
                 found = replace(found, low=0.0)
             self.found[seed, level] = found
