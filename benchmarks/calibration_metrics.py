@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from calmix.calibration.errors import classwise_calibration_error
-from calmix.calibration.intervals import bootstrap_calibration_error
-from calmix.calibration.notions import calibration_error
+from calmix.calibration.metrics.errors import classwise_calibration_error
+from calmix.calibration.metrics.notions import calibration_error
+from calmix.calibration.metrics.scores import brier_score, negative_log_likelihood
+from calmix.calibration.metrics.smooth import smooth_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.scores import brier_score, negative_log_likelihood
-from calmix.calibration.smooth import smooth_calibration_error
-from calmix.run import write_json
+from calmix.calibration.uncertainty.intervals import bootstrap_calibration_error
+from calmix.io.run_directory import write_json
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 BINS = 15

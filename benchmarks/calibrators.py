@@ -29,8 +29,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from calmix.calibration.temperature import TemperatureScaling
-from calmix.run import write_json
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.io.run_directory import write_json
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 OPTIMA = (0.05, 0.494, 1.0, 3.95, 7.9, 29.6, 50.0)

@@ -88,8 +88,8 @@ def plan() -> list[Cell]:
 def measure(cell: Cell, data: Path) -> dict[str, Any]:
     """Train one cell: what every measured epoch found."""
     from calmix.models.network import load_network
+    from calmix.runtime.progress import quiet
     from calmix.training.arguments import MixupArguments
-    from calmix.training.progress import quiet
     from calmix.training.selection import SELECTION_METRIC, epoch_metrics
     from calmix.training.trainer import MixupTrainer
 
@@ -206,8 +206,8 @@ def cell_of(found: dict[str, Any]) -> Cell:
 
 
 def train_missing(data: Path, store: Path, threads: int, minutes: float) -> None:
-    from calmix.training.hardware import prepared_processor
-    from calmix.training.progress import hush
+    from calmix.runtime.hardware import prepared_processor
+    from calmix.runtime.progress import hush
 
     hush()
     done, started = read_store(store), time.monotonic()

@@ -40,14 +40,14 @@ from benchmarks.interval_reference import (
     shifted_scores,
     tempered,
 )
-from calmix.calibration.binary_view import BinaryView
-from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.evaluation import Evaluation
-from calmix.calibration.intervals import bootstrap_calibration_error, calibration_error_interval
-from calmix.calibration.ood import metrics_of_counts
-from calmix.calibration.ood_intervals import detection_metrics
+from calmix.calibration.metrics.ood import metrics_of_counts
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.statistics import difference_limits
+from calmix.calibration.uncertainty.binary_view import BinaryView
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
+from calmix.calibration.uncertainty.intervals import bootstrap_calibration_error, calibration_error_interval
+from calmix.calibration.uncertainty.measured_value import difference_limits
+from calmix.calibration.uncertainty.ood_intervals import detection_metrics
 
 SIZES = (500, 2_000, 10_000)
 ERRORS = (0.0, 0.01, 0.05)

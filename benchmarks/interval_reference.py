@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from calmix.calibration.binning import assign_bins
+from calmix.calibration.metrics.binning import assign_bins
+from calmix.calibration.metrics.risk_coverage import best_aurc
+from calmix.calibration.metrics.smooth import smooth_error_of_points
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.risk_coverage import best_aurc
-from calmix.calibration.smooth import smooth_error_of_points
 
 BINS = 15
 # Numbers in the draw that stands for the whole population.

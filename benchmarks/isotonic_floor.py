@@ -28,10 +28,10 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks._real_logits import Logits, add_source_options, real_logits
-from calmix.calibration.errors import expected_calibration_error
-from calmix.calibration.isotonic import IsotonicCalibration, log_odds
-from calmix.calibration.temperature import TemperatureScaling
-from calmix.run import write_json
+from calmix.calibration.calibrators.isotonic import IsotonicCalibration, log_odds
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.metrics.errors import expected_calibration_error
+from calmix.io.run_directory import write_json
 
 RESULTS = Path(__file__).parent / "results" / "isotonic_floor.json"
 SIZES = (200, 500, 1000, 2000)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from calmix.run import write_json
+from calmix.io.run_directory import write_json
 
 RESULTS = Path(__file__).parent / "results" / "recording.json"
 ROWS, BATCH, TOKENS, STEPS, WARM_UP = 2400, 16, 128, 150, 10
@@ -29,9 +29,9 @@ def make_trainer(directory: str) -> Any:
     from calmix.data.encoding import PaddingCollator, encode_rows
     from calmix.data.sampling import stratified_sample
     from calmix.models.loading import load_classifier, load_tokenizer
+    from calmix.runtime.hardware import prepare_processor
+    from calmix.runtime.progress import hush, quiet
     from calmix.training.arguments import MixupArguments
-    from calmix.training.hardware import prepare_processor
-    from calmix.training.progress import hush, quiet
     from calmix.training.trainer import MixupTrainer
 
     hush()

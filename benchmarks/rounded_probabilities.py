@@ -29,7 +29,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from calmix.calibration.rounded_probabilities import SHARE_OF_UNIT
+from calmix.calibration.files.rounded_probabilities import SHARE_OF_UNIT
 
 ROWS, SEEDS = 2_000, 3
 CLASSES, DIGITS, SCALES, SHARPNESS = (2, 3, 10, 100), (2, 3, 4, 6), (3, 8), (0.7, 1.0, 2.0)

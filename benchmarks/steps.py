@@ -134,9 +134,9 @@ def image_parts() -> dict[str, Any]:
 
 
 def make_trainer(case: str, directory: str) -> Any:
+    from calmix.runtime.hardware import prepare_processor
+    from calmix.runtime.progress import hush, quiet
     from calmix.training.arguments import MixupArguments
-    from calmix.training.hardware import prepare_processor
-    from calmix.training.progress import hush, quiet
     from calmix.training.trainer import MixupTrainer
 
     hush()

@@ -20,10 +20,10 @@ import numpy as np
 from scipy.special import log_softmax
 
 from benchmarks._real_logits import Logits, add_source_options, real_logits
-from calmix.calibration.calibrator import Calibrator
-from calmix.calibration.structured import StructuredScaling
-from calmix.calibration.temperature import TemperatureScaling
-from calmix.run import write_json
+from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.structured import StructuredScaling
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.io.run_directory import write_json
 
 RESULTS = Path(__file__).parent / "results" / "structured_defaults.json"
 SIZES = (20, 50, 100, 200, 500, 1000, 2000)

@@ -28,8 +28,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from benchmarks._real_logits import Logits, add_source_options, real_logits
-from calmix.calibration.temperature import TemperatureScaling
-from calmix.run import write_json
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.io.run_directory import write_json
 
 RESULTS = Path(__file__).parent / "results" / "temperature_guard.json"
 SIZES = (20, 50, 100, 300, 1000, 2000)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from calmix.calibration.binning import reliability_bins
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.metrics.binning import reliability_bins
 from calmix.experiments.comparison import Plan
-from calmix.experiments.store import RunStore
-from calmix.run import Run
+from calmix.io.run_directory import Run
+from calmix.training.pipeline.run_store import RunStore
 
 TITLES = {"test": "in domain: GoEmotions", "meld": "out of domain: MELD"}
 # Arm, with temperature or not, colour.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calmix
-from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 
 HEAVY = ("torch", "transformers", "datasets", "plotly")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from calmix.calibration.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.experiments.bootstrap import RowScores, paired_difference, resample
 from calmix.experiments.comparison import Plan
-from calmix.experiments.store import RunStore
+from calmix.training.pipeline.run_store import RunStore
 
 TEACHERS = ("plain", "input-mixup", "informed-mixup")
 SCALES = {"accuracy": 100, "ece": 100, "nll": 1}

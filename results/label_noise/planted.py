@@ -34,8 +34,8 @@ from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_estimate import estimate_wrong_labels
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.dynamics.suspects import relative_aum
-from calmix.randomness import stream
-from calmix.run import write_json
+from calmix.io.run_directory import write_json
+from calmix.runtime.randomness import stream
 
 ROWS, SMALL_CLASS = 2000, 40
 SHARES = (0.0, 0.05, 0.10, 0.20)

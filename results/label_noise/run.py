@@ -24,12 +24,12 @@ from calmix.data.sampling import stratified_sample, stratified_split
 from calmix.dynamics.importers import read_dynamics
 from calmix.dynamics.label_noise import threshold_filter
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.run_directory import Run, write_json
 from calmix.io.writing import write_table
-from calmix.randomness import stream
-from calmix.run import Run, write_json
+from calmix.runtime.randomness import stream
 from calmix.training.configuration import TrainConfig
-from calmix.training.recipe import train
-from calmix.training.threshold_passes import NoiseSearch, find_label_noise
+from calmix.training.label_noise.threshold_passes import NoiseSearch, find_label_noise
+from calmix.training.pipeline.recipe import train
 
 ROWS, VALIDATION_ROWS, FLIPPED = 2000, 400, 0.10
 PERCENTILES = (0.5, 0.8, 0.9, 0.95)

@@ -18,7 +18,7 @@ import numpy as np
 
 from calmix.experiments.bootstrap import half_width
 from calmix.experiments.comparison import Plan
-from calmix.experiments.store import RunStore
+from calmix.training.pipeline.run_store import RunStore
 
 COLUMNS = ("train_loss", "accuracy", "validation_nll", "validation_ece")
 COLOURS = ("#EE6677", "#4477AA", "#228833", "#CCBB44", "#AA3377", "#66CCEE", "#888888")

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betainc, digamma, entr
 
+from calmix.io.run_directory import write_json
 from calmix.mixing.pairing import random_involution
 from calmix.mixing.ratio import draw_ratio
 from calmix.mixing.targets import mixed, one_hot
-from calmix.randomness import stream
-from calmix.run import write_json
+from calmix.runtime.randomness import stream
 
 ALPHAS = (0.1, 0.2, 0.4, 1.0)
 BATCH, EPOCHS, BINS = 128, 20, 14

@@ -9,80 +9,85 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from calmix.optional_packages import missing_extra
+from calmix.runtime.optional_packages import missing_extra
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from calmix.calibration.accumulators import BinnedCalibration as BinnedCalibration
-    from calmix.calibration.accumulators import ClasswiseCalibration as ClasswiseCalibration
-    from calmix.calibration.accumulators import PredictionMetrics as PredictionMetrics
-    from calmix.calibration.binning import reliability_bins as reliability_bins
-    from calmix.calibration.calibrated_predictions import calibrate_predictions as calibrate_predictions
-    from calmix.calibration.calibrator import get_calibrator as get_calibrator
-    from calmix.calibration.calibrator import load_calibrator as load_calibrator
-    from calmix.calibration.column_mapping import ColumnMapping as ColumnMapping
+    from calmix.calibration.calibrators.calibrated_predictions import (
+        calibrate_predictions as calibrate_predictions,
+    )
+    from calmix.calibration.calibrators.calibrator import get_calibrator as get_calibrator
+    from calmix.calibration.calibrators.calibrator import load_calibrator as load_calibrator
+    from calmix.calibration.calibrators.isotonic import IsotonicCalibration as IsotonicCalibration
+    from calmix.calibration.calibrators.platt import PlattScaling as PlattScaling
+    from calmix.calibration.calibrators.structured import StructuredScaling as StructuredScaling
+    from calmix.calibration.calibrators.temperature import TemperatureScaling as TemperatureScaling
+    from calmix.calibration.calibrators.vector import VectorScaling as VectorScaling
     from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
     from calmix.calibration.differences import paired_differences as paired_differences
-    from calmix.calibration.errors import adaptive_calibration_error as adaptive_calibration_error
-    from calmix.calibration.errors import classwise_calibration_error as classwise_calibration_error
-    from calmix.calibration.errors import debiased_calibration_error as debiased_calibration_error
-    from calmix.calibration.errors import expected_calibration_error as expected_calibration_error
-    from calmix.calibration.errors import maximum_calibration_error as maximum_calibration_error
-    from calmix.calibration.errors import overconfidence_error as overconfidence_error
-    from calmix.calibration.errors import (
+    from calmix.calibration.evaluation import evaluate as evaluate
+    from calmix.calibration.files.column_mapping import ColumnMapping as ColumnMapping
+    from calmix.calibration.files.file_evaluation import evaluate_files as evaluate_files
+    from calmix.calibration.files.prediction_files import read_predictions as read_predictions
+    from calmix.calibration.files.prediction_files import write_predictions as write_predictions
+    from calmix.calibration.integrations.accumulators import BinnedCalibration as BinnedCalibration
+    from calmix.calibration.integrations.accumulators import ClasswiseCalibration as ClasswiseCalibration
+    from calmix.calibration.integrations.accumulators import PredictionMetrics as PredictionMetrics
+    from calmix.calibration.integrations.scorers import CalibrationScorer as CalibrationScorer
+    from calmix.calibration.integrations.scorers import calibration_scorers as calibration_scorers
+    from calmix.calibration.integrations.trainer_metrics import CalibrationMetrics as CalibrationMetrics
+    from calmix.calibration.integrations.trainer_metrics import compute_metrics as compute_metrics
+    from calmix.calibration.metrics.binning import reliability_bins as reliability_bins
+    from calmix.calibration.metrics.errors import adaptive_calibration_error as adaptive_calibration_error
+    from calmix.calibration.metrics.errors import classwise_calibration_error as classwise_calibration_error
+    from calmix.calibration.metrics.errors import debiased_calibration_error as debiased_calibration_error
+    from calmix.calibration.metrics.errors import expected_calibration_error as expected_calibration_error
+    from calmix.calibration.metrics.errors import maximum_calibration_error as maximum_calibration_error
+    from calmix.calibration.metrics.errors import overconfidence_error as overconfidence_error
+    from calmix.calibration.metrics.errors import (
         root_mean_square_calibration_error as root_mean_square_calibration_error,
     )
-    from calmix.calibration.evaluation import evaluate as evaluate
-    from calmix.calibration.file_evaluation import evaluate_files as evaluate_files
-    from calmix.calibration.huggingface import CalibrationMetrics as CalibrationMetrics
-    from calmix.calibration.huggingface import compute_metrics as compute_metrics
-    from calmix.calibration.intervals import calibration_error_interval as calibration_error_interval
-    from calmix.calibration.isotonic import IsotonicCalibration as IsotonicCalibration
-    from calmix.calibration.kolmogorov import kolmogorov_smirnov_test as kolmogorov_smirnov_test
-    from calmix.calibration.noise_floor import noise_floor as noise_floor
-    from calmix.calibration.notions import calibration_error as calibration_error
-    from calmix.calibration.ood import area_under_roc as area_under_roc
-    from calmix.calibration.ood import average_precision_in as average_precision_in
-    from calmix.calibration.ood import average_precision_out as average_precision_out
-    from calmix.calibration.ood import energy_score as energy_score
-    from calmix.calibration.ood import entropy_score as entropy_score
-    from calmix.calibration.ood import false_positive_rate as false_positive_rate
-    from calmix.calibration.ood import maximum_logit_score as maximum_logit_score
-    from calmix.calibration.ood import maximum_probability_score as maximum_probability_score
-    from calmix.calibration.ood import out_of_distribution_table as out_of_distribution_table
-    from calmix.calibration.platt import PlattScaling as PlattScaling
-    from calmix.calibration.prediction_files import read_predictions as read_predictions
-    from calmix.calibration.prediction_files import write_predictions as write_predictions
-    from calmix.calibration.predictions import Predictions as Predictions
-    from calmix.calibration.risk_coverage import (
+    from calmix.calibration.metrics.kolmogorov import kolmogorov_smirnov_test as kolmogorov_smirnov_test
+    from calmix.calibration.metrics.notions import calibration_error as calibration_error
+    from calmix.calibration.metrics.ood import area_under_roc as area_under_roc
+    from calmix.calibration.metrics.ood import average_precision_in as average_precision_in
+    from calmix.calibration.metrics.ood import average_precision_out as average_precision_out
+    from calmix.calibration.metrics.ood import energy_score as energy_score
+    from calmix.calibration.metrics.ood import entropy_score as entropy_score
+    from calmix.calibration.metrics.ood import false_positive_rate as false_positive_rate
+    from calmix.calibration.metrics.ood import maximum_logit_score as maximum_logit_score
+    from calmix.calibration.metrics.ood import maximum_probability_score as maximum_probability_score
+    from calmix.calibration.metrics.ood import out_of_distribution_table as out_of_distribution_table
+    from calmix.calibration.metrics.risk_coverage import (
         area_under_generalised_risk_coverage as area_under_generalised_risk_coverage,
     )
-    from calmix.calibration.risk_coverage import area_under_risk_coverage as area_under_risk_coverage
-    from calmix.calibration.risk_coverage import (
+    from calmix.calibration.metrics.risk_coverage import area_under_risk_coverage as area_under_risk_coverage
+    from calmix.calibration.metrics.risk_coverage import (
         excess_area_under_risk_coverage as excess_area_under_risk_coverage,
     )
-    from calmix.calibration.risk_coverage import risk_coverage_curve as risk_coverage_curve
-    from calmix.calibration.scorers import CalibrationScorer as CalibrationScorer
-    from calmix.calibration.scorers import calibration_scorers as calibration_scorers
-    from calmix.calibration.scores import brier_score as brier_score
-    from calmix.calibration.scores import brier_split as brier_split
-    from calmix.calibration.scores import negative_log_likelihood as negative_log_likelihood
-    from calmix.calibration.selective import coverage_at_accuracy as coverage_at_accuracy
-    from calmix.calibration.selective import guaranteed_threshold as guaranteed_threshold
-    from calmix.calibration.smooth import smooth_calibration_error as smooth_calibration_error
-    from calmix.calibration.structured import StructuredScaling as StructuredScaling
-    from calmix.calibration.temperature import TemperatureScaling as TemperatureScaling
-    from calmix.calibration.vector import VectorScaling as VectorScaling
+    from calmix.calibration.metrics.risk_coverage import risk_coverage_curve as risk_coverage_curve
+    from calmix.calibration.metrics.scores import brier_score as brier_score
+    from calmix.calibration.metrics.scores import brier_split as brier_split
+    from calmix.calibration.metrics.scores import negative_log_likelihood as negative_log_likelihood
+    from calmix.calibration.metrics.selective import coverage_at_accuracy as coverage_at_accuracy
+    from calmix.calibration.metrics.selective import guaranteed_threshold as guaranteed_threshold
+    from calmix.calibration.metrics.smooth import smooth_calibration_error as smooth_calibration_error
+    from calmix.calibration.predictions import Predictions as Predictions
+    from calmix.calibration.uncertainty.intervals import (
+        calibration_error_interval as calibration_error_interval,
+    )
+    from calmix.calibration.uncertainty.noise_floor import noise_floor as noise_floor
     from calmix.dynamics.datamap import DataMap as DataMap
+    from calmix.dynamics.importers import read_data_map as read_data_map
     from calmix.dynamics.recorder import DynamicsRecorder as DynamicsRecorder
     from calmix.mixing.method import Method as Method
     from calmix.mixing.method import get_method as get_method
     from calmix.mixing.method import list_methods as list_methods
     from calmix.models.registration import register_networks as register_networks
     from calmix.training.arguments import MixupArguments as MixupArguments
+    from calmix.training.distillation.teacher_logits import TeacherLogits as TeacherLogits
     from calmix.training.recording import RecordsDynamics as RecordsDynamics
-    from calmix.training.teacher_logits import TeacherLogits as TeacherLogits
     from calmix.training.trainer import MixupTrainer as MixupTrainer
     from calmix.user_error import UserError as UserError
 
@@ -90,75 +95,76 @@ _HOME = {
     "MixupTrainer": "calmix.training.trainer",
     "MixupArguments": "calmix.training.arguments",
     "RecordsDynamics": "calmix.training.recording",
-    "TeacherLogits": "calmix.training.teacher_logits",
+    "TeacherLogits": "calmix.training.distillation.teacher_logits",
     "Method": "calmix.mixing.method",
     "get_method": "calmix.mixing.method",
     "list_methods": "calmix.mixing.method",
     "DynamicsRecorder": "calmix.dynamics.recorder",
     "DataMap": "calmix.dynamics.datamap",
+    "read_data_map": "calmix.dynamics.importers",
     # Predictions, and everything that can be said about them.
     "Predictions": "calmix.calibration.predictions",
-    "ColumnMapping": "calmix.calibration.column_mapping",
-    "calibrate_predictions": "calmix.calibration.calibrated_predictions",
-    "read_predictions": "calmix.calibration.prediction_files",
-    "write_predictions": "calmix.calibration.prediction_files",
+    "ColumnMapping": "calmix.calibration.files.column_mapping",
+    "calibrate_predictions": "calmix.calibration.calibrators.calibrated_predictions",
+    "read_predictions": "calmix.calibration.files.prediction_files",
+    "write_predictions": "calmix.calibration.files.prediction_files",
     "evaluate": "calmix.calibration.evaluation",
-    "evaluate_files": "calmix.calibration.file_evaluation",
+    "evaluate_files": "calmix.calibration.files.file_evaluation",
     "paired_differences": "calmix.calibration.differences",
     # Errors and scores.
-    "calibration_error": "calmix.calibration.notions",
-    "expected_calibration_error": "calmix.calibration.errors",
-    "maximum_calibration_error": "calmix.calibration.errors",
-    "root_mean_square_calibration_error": "calmix.calibration.errors",
-    "overconfidence_error": "calmix.calibration.errors",
-    "adaptive_calibration_error": "calmix.calibration.errors",
-    "classwise_calibration_error": "calmix.calibration.errors",
-    "debiased_calibration_error": "calmix.calibration.errors",
-    "smooth_calibration_error": "calmix.calibration.smooth",
-    "kolmogorov_smirnov_test": "calmix.calibration.kolmogorov",
-    "negative_log_likelihood": "calmix.calibration.scores",
-    "brier_score": "calmix.calibration.scores",
-    "brier_split": "calmix.calibration.scores",
+    "calibration_error": "calmix.calibration.metrics.notions",
+    "expected_calibration_error": "calmix.calibration.metrics.errors",
+    "maximum_calibration_error": "calmix.calibration.metrics.errors",
+    "root_mean_square_calibration_error": "calmix.calibration.metrics.errors",
+    "overconfidence_error": "calmix.calibration.metrics.errors",
+    "adaptive_calibration_error": "calmix.calibration.metrics.errors",
+    "classwise_calibration_error": "calmix.calibration.metrics.errors",
+    "debiased_calibration_error": "calmix.calibration.metrics.errors",
+    "smooth_calibration_error": "calmix.calibration.metrics.smooth",
+    "kolmogorov_smirnov_test": "calmix.calibration.metrics.kolmogorov",
+    "negative_log_likelihood": "calmix.calibration.metrics.scores",
+    "brier_score": "calmix.calibration.metrics.scores",
+    "brier_split": "calmix.calibration.metrics.scores",
     # Their intervals.
-    "calibration_error_interval": "calmix.calibration.intervals",
+    "calibration_error_interval": "calmix.calibration.uncertainty.intervals",
     "calibration_error_difference": "calmix.calibration.differences",
-    "noise_floor": "calmix.calibration.noise_floor",
-    "reliability_bins": "calmix.calibration.binning",
+    "noise_floor": "calmix.calibration.uncertainty.noise_floor",
+    "reliability_bins": "calmix.calibration.metrics.binning",
     # Batch by batch, shard by shard.
-    "BinnedCalibration": "calmix.calibration.accumulators",
-    "ClasswiseCalibration": "calmix.calibration.accumulators",
-    "PredictionMetrics": "calmix.calibration.accumulators",
+    "BinnedCalibration": "calmix.calibration.integrations.accumulators",
+    "ClasswiseCalibration": "calmix.calibration.integrations.accumulators",
+    "PredictionMetrics": "calmix.calibration.integrations.accumulators",
     # Which answers to accept.
-    "risk_coverage_curve": "calmix.calibration.risk_coverage",
-    "area_under_risk_coverage": "calmix.calibration.risk_coverage",
-    "excess_area_under_risk_coverage": "calmix.calibration.risk_coverage",
-    "area_under_generalised_risk_coverage": "calmix.calibration.risk_coverage",
-    "coverage_at_accuracy": "calmix.calibration.selective",
-    "guaranteed_threshold": "calmix.calibration.selective",
+    "risk_coverage_curve": "calmix.calibration.metrics.risk_coverage",
+    "area_under_risk_coverage": "calmix.calibration.metrics.risk_coverage",
+    "excess_area_under_risk_coverage": "calmix.calibration.metrics.risk_coverage",
+    "area_under_generalised_risk_coverage": "calmix.calibration.metrics.risk_coverage",
+    "coverage_at_accuracy": "calmix.calibration.metrics.selective",
+    "guaranteed_threshold": "calmix.calibration.metrics.selective",
     "register_networks": "calmix.models.registration",
     # Data unlike the training data.
-    "maximum_probability_score": "calmix.calibration.ood",
-    "maximum_logit_score": "calmix.calibration.ood",
-    "energy_score": "calmix.calibration.ood",
-    "entropy_score": "calmix.calibration.ood",
-    "area_under_roc": "calmix.calibration.ood",
-    "average_precision_in": "calmix.calibration.ood",
-    "average_precision_out": "calmix.calibration.ood",
-    "false_positive_rate": "calmix.calibration.ood",
-    "out_of_distribution_table": "calmix.calibration.ood",
+    "maximum_probability_score": "calmix.calibration.metrics.ood",
+    "maximum_logit_score": "calmix.calibration.metrics.ood",
+    "energy_score": "calmix.calibration.metrics.ood",
+    "entropy_score": "calmix.calibration.metrics.ood",
+    "area_under_roc": "calmix.calibration.metrics.ood",
+    "average_precision_in": "calmix.calibration.metrics.ood",
+    "average_precision_out": "calmix.calibration.metrics.ood",
+    "false_positive_rate": "calmix.calibration.metrics.ood",
+    "out_of_distribution_table": "calmix.calibration.metrics.ood",
     # Calibrators.
-    "TemperatureScaling": "calmix.calibration.temperature",
-    "VectorScaling": "calmix.calibration.vector",
-    "StructuredScaling": "calmix.calibration.structured",
-    "PlattScaling": "calmix.calibration.platt",
-    "IsotonicCalibration": "calmix.calibration.isotonic",
-    "get_calibrator": "calmix.calibration.calibrator",
-    "load_calibrator": "calmix.calibration.calibrator",
+    "TemperatureScaling": "calmix.calibration.calibrators.temperature",
+    "VectorScaling": "calmix.calibration.calibrators.vector",
+    "StructuredScaling": "calmix.calibration.calibrators.structured",
+    "PlattScaling": "calmix.calibration.calibrators.platt",
+    "IsotonicCalibration": "calmix.calibration.calibrators.isotonic",
+    "get_calibrator": "calmix.calibration.calibrators.calibrator",
+    "load_calibrator": "calmix.calibration.calibrators.calibrator",
     # Doors to transformers.Trainer and scikit-learn.
-    "compute_metrics": "calmix.calibration.huggingface",
-    "CalibrationMetrics": "calmix.calibration.huggingface",
-    "CalibrationScorer": "calmix.calibration.scorers",
-    "calibration_scorers": "calmix.calibration.scorers",
+    "compute_metrics": "calmix.calibration.integrations.trainer_metrics",
+    "CalibrationMetrics": "calmix.calibration.integrations.trainer_metrics",
+    "CalibrationScorer": "calmix.calibration.integrations.scorers",
+    "calibration_scorers": "calmix.calibration.integrations.scorers",
     "UserError": "calmix.user_error",
 }
 __all__ = list(_HOME)

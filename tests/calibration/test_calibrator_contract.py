@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from calmix.calibration.calibrator import get_calibrator, list_calibrators
+from calmix.calibration.calibrators.calibrator import get_calibrator, list_calibrators
 from calmix.calibration.predictions import Predictions
 
 ONE_COLUMN_PER_CLASS = "logits have one column per class, and the data of the check do not"

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calmix.calibration.class_names import ClassLookup, DifferentClasses, class_order
-from calmix.calibration.file_evaluation import evaluate_files
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.files.file_evaluation import evaluate_files
+from calmix.calibration.files.prediction_files import read_predictions
 from calmix.user_error import UserError
 
 
@@ -142,7 +142,7 @@ def test_evaluate_names_both_sets_of_classes_where_they_differ(tmp_path):
 
 
 def test_an_ensemble_means_the_same_classes(tmp_path):
-    from calmix.calibration.ensemble import ensemble
+    from calmix.calibration.files.ensemble import ensemble
 
     first, second, turned = (
         read_predictions(animals(tmp_path, "m", order, 1))

@@ -14,7 +14,7 @@ from calmix.calibration.differences import (
 )
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.row_groups import deal_rows, joint_noise
+from calmix.calibration.uncertainty.random_groups import deal_rows, joint_noise
 
 
 def pair(rows, seed, sharpness=2.0, classes=3) -> tuple[Predictions, Predictions]:

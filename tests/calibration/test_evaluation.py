@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from calmix.calibration.binary_view import BinaryView
-from calmix.calibration.binning import equal_mass_sums
-from calmix.calibration.confidence_sample import ConfidenceSample
-from calmix.calibration.errors import (
+from calmix.calibration.evaluation import Evaluation, evaluate
+from calmix.calibration.metrics.binning import equal_mass_sums
+from calmix.calibration.metrics.errors import (
     adaptive_calibration_error,
     classwise_calibration_error,
     debiased_calibration_error,
@@ -22,18 +21,19 @@ from calmix.calibration.errors import (
     overconfidence_error,
     root_mean_square_calibration_error,
 )
-from calmix.calibration.evaluation import Evaluation, evaluate
-from calmix.calibration.kolmogorov import kolmogorov_smirnov_test
-from calmix.calibration.noise_floor import noise_floor
-from calmix.calibration.predictions import Predictions
-from calmix.calibration.rank_influence import rank_influence
-from calmix.calibration.risk_coverage import (
+from calmix.calibration.metrics.kolmogorov import kolmogorov_smirnov_test
+from calmix.calibration.metrics.risk_coverage import (
     area_under_generalised_risk_coverage,
     area_under_risk_coverage,
     excess_area_under_risk_coverage,
 )
-from calmix.calibration.scores import brier_score, brier_split, negative_log_likelihood
-from calmix.calibration.smooth import smooth_calibration_error
+from calmix.calibration.metrics.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.metrics.smooth import smooth_calibration_error
+from calmix.calibration.predictions import Predictions
+from calmix.calibration.uncertainty.binary_view import BinaryView
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
+from calmix.calibration.uncertainty.noise_floor import noise_floor
+from calmix.calibration.uncertainty.rank_influence import rank_influence
 
 PROMISED = {
     *(

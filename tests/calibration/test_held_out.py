@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from calmix.calibration.calibrator import get_calibrator
+from calmix.calibration.calibrators.calibrator import get_calibrator
 from calmix.calibration.held_out import cross_validated, fold_of_row
 from calmix.calibration.predictions import Predictions
 

@@ -10,14 +10,14 @@ from calmix.calibration.binary_view import BinaryView
 from calmix.calibration.binning import assign_bins
 from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.differences import calibration_error_difference, paired_differences
-from calmix.calibration.error_costs import costs_of_errors, square_costs
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.gamma_limits import gamma_limits, mean_covariance, mean_variance
-from calmix.calibration.intervals import calibration_error_interval
-from calmix.calibration.mean_gap import MeanGap
-from calmix.calibration.paired_accuracy import accuracy_difference_limits
+from calmix.calibration.metrics.scores import brier_rows, log_loss_rows
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.scores import brier_rows, log_loss_rows
+from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
+from calmix.calibration.uncertainty.gamma_limits import gamma_limits, mean_covariance, mean_variance
+from calmix.calibration.uncertainty.intervals import calibration_error_interval
+from calmix.calibration.uncertainty.mean_gap import MeanGap
+from calmix.calibration.uncertainty.paired_accuracy import accuracy_difference_limits
 
 
 def binary(confidence, correct) -> Predictions:

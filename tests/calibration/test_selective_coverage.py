@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calmix.calibration.selective import coverage_at_accuracy
+from calmix.calibration.metrics.selective import coverage_at_accuracy
 
 rows = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=40)
 targets = st.sampled_from([0.5, 0.6, 0.75, 0.9, 0.95])

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calmix.calibration.accumulators import BinnedCalibration, ClasswiseCalibration, PredictionMetrics
-from calmix.calibration.errors import (
+from calmix.calibration.integrations.accumulators import (
+    BinnedCalibration,
+    ClasswiseCalibration,
+    PredictionMetrics,
+)
+from calmix.calibration.metrics.errors import (
     adaptive_calibration_error,
     classwise_calibration_error,
     debiased_calibration_error,
@@ -20,12 +24,12 @@ from calmix.calibration.errors import (
     root_mean_square_calibration_error,
     total_calibration_error,
 )
-from calmix.calibration.intervals import calibration_error_interval
-from calmix.calibration.kolmogorov import kolmogorov_smirnov_test
-from calmix.calibration.notions import calibration_error
+from calmix.calibration.metrics.kolmogorov import kolmogorov_smirnov_test
+from calmix.calibration.metrics.notions import calibration_error
+from calmix.calibration.metrics.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.metrics.smooth import smooth_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.scores import brier_score, brier_split, negative_log_likelihood
-from calmix.calibration.smooth import smooth_calibration_error
+from calmix.calibration.uncertainty.intervals import calibration_error_interval
 
 SCALES = [1e-300, 1e-160, 1e-3, 3.0, 1e20, 1e160, 1e300]
 

@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
 
-from calmix.calibration.prediction_files import read_predictions, write_predictions
+from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from tiny import build_config, build_tokenizer
 
@@ -17,7 +17,7 @@ from tiny import build_config, build_tokenizer
 @pytest.fixture(scope="module")
 def run(reviews, encoders, tmp_path_factory):
     from calmix.training.configuration import TrainConfig
-    from calmix.training.recipe import train
+    from calmix.training.pipeline.recipe import train
 
     config = TrainConfig(
         train=str(reviews / "train.csv"),
@@ -224,8 +224,8 @@ def test_classes_are_matched_by_name_where_columns_stand_in_another_order(calmix
 
 
 def test_a_saved_calibrator_knows_its_classes(calmix, tmp_path):
-    from calmix.calibration.calibrated_predictions import calibrate_predictions
-    from calmix.calibration.calibrator import load_calibrator
+    from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
+    from calmix.calibration.calibrators.calibrator import load_calibrator
     from calmix.user_error import UserError
 
     val, test = animals(tmp_path / "val.csv", (0, 1, 2), 1), animals(tmp_path / "test.csv", (0, 1, 2), 2)

@@ -12,9 +12,9 @@ import yaml
 from safetensors.numpy import load_file
 
 from calmix.cli import distill
+from calmix.runtime.progress import Progress
+from calmix.training.distillation.teacher_logits import inputs_fingerprint
 from calmix.training.model_settings import TEXT_CNN
-from calmix.training.progress import Progress
-from calmix.training.teacher_logits import inputs_fingerprint
 from tiny import read_json
 
 

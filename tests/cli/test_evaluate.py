@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.files.prediction_files import read_predictions
 from calmix.report.tables import WITHIN_NOISE
 
 KEYS = {
@@ -121,7 +121,7 @@ def test_files_of_other_rows_are_shown_without_a_difference_and_with_the_reason(
 @pytest.fixture(scope="module")
 def run(reviews, encoders, tmp_path_factory):
     from calmix.training.configuration import TrainConfig
-    from calmix.training.recipe import train
+    from calmix.training.pipeline.recipe import train
 
     config = TrainConfig(
         train=str(reviews / "train.csv"),

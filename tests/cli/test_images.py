@@ -17,15 +17,15 @@ from safetensors.numpy import load_file
 from transformers import AutoImageProcessor, AutoModelForImageClassification
 
 from calmix import register_networks
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.files.prediction_files import read_predictions
 from calmix.data.images import UnreadableImage, decode
 from calmix.data.reading import read_rows
 from calmix.models import built_in
 from calmix.models.inputs import TextInputs
 from calmix.models.loading import load_inputs, load_tokenizer, load_trained
 from calmix.models.networks.vgg import VggConfig
+from calmix.runtime.progress import Progress
 from calmix.training.checkpoints import newest_complete
-from calmix.training.progress import Progress
 from calmix.user_error import UserError
 from pictures import write_folders, write_npz
 from tiny import read_json

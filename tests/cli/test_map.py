@@ -14,7 +14,7 @@ import yaml
 
 from calmix.dynamics.suspects import relative_aum
 from calmix.training.configuration import TrainConfig
-from calmix.training.recipe import train
+from calmix.training.pipeline.recipe import train
 from tiny import read_json, sentences
 
 MAP_FILES = {"datamap.parquet", "datamap.csv", "datamap.html", "issues.csv", "suspects.csv", "summary.json"}

@@ -7,14 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from calmix.calibration.prediction_files import read_predictions, write_predictions
+from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 
 
 @pytest.fixture(scope="module")
 def run(reviews, encoders, tmp_path_factory):
     from calmix.training.configuration import TrainConfig
-    from calmix.training.recipe import train
+    from calmix.training.pipeline.recipe import train
 
     config = TrainConfig(
         train=str(reviews / "train.csv"),

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from calmix.run import write_yaml
+from calmix.io.run_directory import write_yaml
 from calmix.training.configuration import TrainConfig
 
 CODE = """

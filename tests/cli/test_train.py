@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.files.prediction_files import read_predictions
 from tiny import FAMILIES, read_json, sentences
 
 SPLIT_KEYS = {
@@ -313,7 +313,7 @@ def test_a_finished_run_is_not_taken_for_one_with_other_options(calmix, run, rev
 
 def test_a_path_is_printed_as_it_is_however_long_and_whatever_it_holds(run, tmp_path, capsys, monkeypatch):
     from calmix.cli.train import show_run
-    from calmix.run import Run
+    from calmix.io.run_directory import Run
 
     monkeypatch.setenv("COLUMNS", "80")
     moved = tmp_path / ("[red] run " + "x" * 120)

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calmix.calibration.calibrator import get_calibrator
-from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.calibrators.calibrator import get_calibrator
+from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.cli.options import print_json
-from calmix.experiments.store import RunStore
+from calmix.io.run_directory import Run, remove_leftovers, write_json, write_yaml
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.printable import printable
 from calmix.report.tables import Column, Table
-from calmix.run import Run, remove_leftovers, write_json, write_yaml
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 ESCAPE = "\x1b[2J\x9b31m\x07\u202e"
@@ -129,7 +129,7 @@ def test_the_input_of_predict_is_not_written_over(tmp_path, how):
     check_not_input(tmp_path / "new.csv", texts)
     check_not_input(output, "embedded:mnist-5k", None)
     from calmix.data.columns import ColumnNames
-    from calmix.training.predicting import predict_file
+    from calmix.inference.predicting import predict_file
 
     with pytest.raises(UserError, match="the output is the input"):
         predict_file(None, str(texts), output, columns=ColumnNames())  # refused before the model is looked at
@@ -165,7 +165,7 @@ def test_weights_can_be_read_by_whom_the_umask_allows(tmp_path, umask):
 
 
 def test_two_calibrations_into_one_output(tmp_path, monkeypatch):
-    from calmix.training import post_hoc
+    from calmix.inference import post_hoc
 
     file, output = tmp_path / "predictions.parquet", tmp_path / "output"
     write_predictions(file, predictions())

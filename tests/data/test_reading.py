@@ -60,7 +60,7 @@ def test_all_formats_share_one_fingerprint(task, frames, write_frame, tmp_path):
 
 def test_fingerprint_is_the_same_in_another_process(write):
     name = write("data.csv", "text,label\ngood,1\nbad,0\n")
-    code = f"from calmix.data import read_rows; print(read_rows({name!r}, 'train').fingerprint())"
+    code = f"from calmix.data.reading import read_rows; print(read_rows({name!r}, 'train').fingerprint())"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == read_rows(name, "train").fingerprint()
 

@@ -101,7 +101,8 @@ def test_task_kinds_must_agree(write):
 
 def test_too_few_rows_to_split(write):
     assert message(write("train.csv", csv(2))) == (
-        "train.csv: too few different rows to split validation rows off; give more rows or a --validation file"
+        "train.csv: too few different rows to split validation rows off; "
+        "give more rows or a --validation file"
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import write_dynamics
-from calmix.dynamics.importers import read_dynamics
+from calmix.dynamics.importers import read_data_map, read_dynamics
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.user_error import UserError
 
@@ -147,7 +147,7 @@ def test_our_parquet_alone_and_in_a_run(tmp_path, expected):
     assert (alone.kind, run.kind) == ("parquet", "run")
     same_map(alone.datamap, expected)
     same_map(run.datamap, expected)
-    assert DataMap.read(tmp_path).class_names == ("n", "y")
+    assert read_data_map(tmp_path).class_names == ("n", "y")
 
 
 def test_the_csv_that_the_aum_package_writes(tmp_path):

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.temperature import TemperatureScaling
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
 from calmix.experiments.grid import Arm
-from calmix.experiments.store import RunStore
-from calmix.run import write_json
+from calmix.io.run_directory import write_json
 from calmix.training.configuration import TrainConfig
+from calmix.training.pipeline.run_store import RunStore
 
 SIZES = {"validation": 1500, "test": 1500, "other": 1500}
 Draw = Callable[[np.ndarray, np.random.Generator, str], np.ndarray]

@@ -14,7 +14,7 @@ import yaml
 
 from calmix.experiments.comparison import CompareConfig, Plan, compare, load, report_data, working_in
 from calmix.experiments.results import Results
-from calmix.run import Run
+from calmix.io.run_directory import Run
 from calmix.user_error import UserError
 
 

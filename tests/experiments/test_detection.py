@@ -2,12 +2,12 @@
 
 import pytest
 
-from calmix.calibration.ood_intervals import METRICS
+from calmix.calibration.uncertainty.ood_intervals import METRICS
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
 from calmix.experiments.detection import kept_runs, summarise_confidence, summarise_detection
 from calmix.experiments.grid import Arm
-from calmix.run import write_json
+from calmix.io.run_directory import write_json
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from calmix.experiments.executors import (
     run_all,
     threads_per_worker,
 )
-from calmix.experiments.store import RunStore
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.files.prediction_files import read_predictions
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan, gather, load, report_data
 from calmix.experiments.grid import Arm
 from calmix.experiments.results import Results, collect
-from calmix.experiments.store import RunStore
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 from experiments.drawn_runs import noisy, write_comparison
 

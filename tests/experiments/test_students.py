@@ -11,12 +11,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from calmix.experiments.comparison import CompareConfig, compare, drop_teachers
-from calmix.experiments.fingerprint import Fingerprints
 from calmix.experiments.grid import expand, reference_of
-from calmix.experiments.store import RunStore
-from calmix.training import teaching
 from calmix.training.configuration import DISTILLATION, TrainConfig
-from calmix.training.teaching import teacher_config
+from calmix.training.distillation import teaching
+from calmix.training.distillation.teaching import teacher_config
+from calmix.training.pipeline.fingerprint import Fingerprints
+from calmix.training.pipeline.run_store import RunStore
+from calmix.training.pipeline.stages import run_for
 from calmix.user_error import UserError
 
 BASE = TrainConfig(train="train.csv", output="out")
@@ -146,7 +147,7 @@ def test_everything_about_a_teacher_decides_the_fingerprint(tiny, tmp_path):
 
 def test_a_teacher_is_trained_once_and_its_answers_outlive_its_weights(tiny, tmp_path):
     store = RunStore(tmp_path / "runs")
-    first = store.run_for(tiny("x", epochs=1, teacher="plain"))
+    first = run_for(store, tiny("x", epochs=1, teacher="plain"))
     teacher = store.run(store.fingerprints.of(tiny("x", epochs=1)))
     assert teacher.is_finished
     before = teacher.metrics_file.stat().st_mtime_ns
@@ -154,14 +155,14 @@ def test_a_teacher_is_trained_once_and_its_answers_outlive_its_weights(tiny, tmp
     assert len(list(teacher.teaching.glob("*.npy"))) == 1
     assert not first.teaching.exists(), "what a first stage says is kept with it"
     store.drop_model(teacher.path.name)
-    second = store.run_for(tiny("x", epochs=1, teacher="plain", tau=2.0))
+    second = run_for(store, tiny("x", epochs=1, teacher="plain", tau=2.0))
     assert second != first
     assert not teacher.model.exists()
     assert teacher.metrics_file.stat().st_mtime_ns == before
     # Rows that it was never asked about: it is made anew, and is what it was.
     wider = tiny("x", epochs=1, teacher="plain", unlabelled=tiny("x").test[0])
-    student = store.run_for(wider)
-    elsewhere = RunStore(tmp_path / "others").run_for(wider)
+    student = run_for(store, wider)
+    elsewhere = run_for(RunStore(tmp_path / "others"), wider)
     assert student.metrics()["splits"] == elsewhere.metrics()["splits"], "to the bit, whoever was made when"
     again = load_file(teacher.model / "model.safetensors")
     assert all(np.array_equal(weights[name], again[name]) for name in weights)

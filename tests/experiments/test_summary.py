@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from calmix.calibration.prediction_files import read_predictions
-from calmix.calibration.scores import log_loss_rows
+from calmix.calibration.files.prediction_files import read_predictions
+from calmix.calibration.metrics.scores import log_loss_rows
 from calmix.experiments.comparison import gather
 from calmix.experiments.significance import with_significance
 from calmix.experiments.summary import mark_better, summarise, write_summary

@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, one_hot
 from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
 from calmix.mixing.step import Moment, Step
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from linear_head import LinearHead, make_step
 
 SEED, ROWS, WORDS, CLASSES = 4, 6, 5, 3

@@ -16,7 +16,7 @@ from calmix.data.rows import Rows
 from calmix.mixing.pairing import random_involution
 from calmix.models.folding import last_linear
 from calmix.models.loading import load_classifier, load_tokenizer
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
 from tiny import sentences

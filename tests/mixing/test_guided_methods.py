@@ -14,7 +14,7 @@ from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.method import get_method
 from calmix.mixing.step import Moment
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.user_error import UserError
 from linear_head import LinearHead, given_logits, make_step
 

@@ -15,8 +15,8 @@ from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
 from calmix.mixing.step import Mix
 from calmix.models.folding import last_linear
-from calmix.models.seams import Seams
-from calmix.randomness import stream
+from calmix.models.mix_points import Seams
+from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
 from tiny import FAMILIES, sentences

@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "own_method.md"
 def test_the_documented_method_trains(encoders, tmp_path):
     from calmix.data.encoding import PaddingCollator, encode_rows
     from calmix.models.loading import load_classifier, load_tokenizer
+    from calmix.runtime.progress import quiet
     from calmix.training.arguments import MixupArguments
-    from calmix.training.progress import quiet
     from calmix.training.trainer import MixupTrainer
 
     code = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]

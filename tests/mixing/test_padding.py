@@ -6,7 +6,7 @@ import transformers
 
 from calmix.mixing.padding import PADDINGS, pad_pairs
 from calmix.mixing.step import Mix
-from calmix.models.seams import Seams
+from calmix.models.mix_points import Seams
 from calmix.user_error import UserError
 from tiny import FAMILIES, build_config
 

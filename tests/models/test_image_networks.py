@@ -13,9 +13,9 @@ from calmix.models import built_in
 from calmix.models.built_in import build_image_network, image_config, image_size_for
 from calmix.models.folding import fold_temperature, folded_temperature, last_linear
 from calmix.models.loading import load_trained
+from calmix.models.mix_points import Seams, find_head
 from calmix.models.networks.cifar_resnet import CifarResNetConfig, CifarResNetForImageClassification
 from calmix.models.networks.vgg import VggConfig, VggForImageClassification
-from calmix.models.seams import Seams, find_head
 from calmix.user_error import UserError
 
 SMALL = {

@@ -11,8 +11,8 @@ from calmix import register_networks
 from calmix.data.rows import Rows
 from calmix.models.built_in import check_options
 from calmix.models.folding import fold_temperature
+from calmix.models.mix_points import Seams
 from calmix.models.networks.text_cnn import TextCnnConfig, TextCnnForSequenceClassification
-from calmix.models.seams import Seams
 from calmix.models.text_cnn_building import build_text_cnn, count_words
 from calmix.models.word_vectors import embedded_vectors, read_vectors
 from calmix.user_error import UserError

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.prediction_files import write_predictions
+from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.dynamics.training_dynamics import TrainingDynamics
-from calmix.run import Run, write_json, write_yaml
+from calmix.io.run_directory import Run, write_json, write_yaml
 
 LABELS = ("<b>joy</b>", "R&D | sales", "it's")
 TEMPERATURE = 1.75

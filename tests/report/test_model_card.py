@@ -6,9 +6,9 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
+from calmix.io.run_directory import write_json, write_yaml
 from calmix.report.model_card import front_matter, write_model_card
 from calmix.report.tables import metrics_table
-from calmix.run import write_json, write_yaml
 
 CITATION = "Somebody, Something <2022>"
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from calmix.calibration.binning import reliability_bins
-from calmix.calibration.errors import expected_calibration_error
+from calmix.calibration.metrics.binning import reliability_bins
+from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.calibration.predictions import Predictions
 from calmix.report.reliability import reliability_figure, reliability_table
 

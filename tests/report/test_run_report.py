@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import yaml
 
-from calmix.calibration.binning import reliability_bins
-from calmix.calibration.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.metrics.binning import reliability_bins
+from calmix.io.run_directory import write_json
 from calmix.report.run_report import lead, write_run_report
-from calmix.run import write_json
 
 SPLITS = ("validation", "test", "news")
 

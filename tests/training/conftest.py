@@ -12,8 +12,8 @@ from tiny import sentences
 
 @pytest.fixture
 def make_trainer(encoders, tmp_path):
+    from calmix.runtime.progress import quiet
     from calmix.training.arguments import MixupArguments
-    from calmix.training.progress import quiet
     from calmix.training.trainer import MixupTrainer
 
     def make(

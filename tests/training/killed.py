@@ -1,6 +1,6 @@
 """Started by the tests: a `calmix` command that is killed when a function is called for the nth time.
 
-    python killed.py calmix.training.outcome.save_model 1 train --train ...
+    python killed.py calmix.training.pipeline.finalise.save_model 1 train --train ...
 
 SIGKILL, so that nothing is tidied up: what a power cut leaves.
 """

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from calmix.run import Run
+from calmix.io.run_directory import Run
 from calmix.training.checkpoints import best_of, checkpoints_in, damage_of, newest_complete
 from calmix.training.configuration import TrainConfig
-from calmix.training.recipe import train
+from calmix.training.pipeline.recipe import train
+from calmix.training.pipeline.stages import run_for
 from calmix.user_error import UserError
 from cut_runs import assert_same_run, command, kill_at
 
@@ -154,16 +155,16 @@ def config_of(reviews, encoder, output, **settings):
 
 
 def test_a_damaged_plain_run_of_the_cache_is_made_again(reviews, encoders, tmp_path, capsys):
-    from calmix.experiments.store import RunStore
+    from calmix.training.pipeline.run_store import RunStore
 
     store = RunStore(tmp_path)
     config = config_of(reviews, encoders("bert"), "ignored")
-    run = store.run_for(config)
+    run = run_for(store, config)
     dynamics = run.dynamics_file.read_bytes()
     flip(run.dynamics_file)
     assert store.is_finished(run.path.name)
     assert not store.is_whole(run.path.name)
-    assert store.run_for(config) == run
+    assert run_for(store, config) == run
     assert "is damaged: the run is made again" in capsys.readouterr().err
     assert run.dynamics_file.read_bytes() == dynamics
     assert store.is_whole(run.path.name)

@@ -10,7 +10,7 @@ from calmix.data.rows import Rows
 from calmix.mixing.pairing import random_involution
 from calmix.models.networks.cifar_resnet import CifarResNetConfig, CifarResNetForImageClassification
 from calmix.models.networks.vgg import VggConfig, VggForImageClassification
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
 from pictures import digits

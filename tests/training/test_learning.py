@@ -11,8 +11,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binomtest, chi2
 
+from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.temperature import TemperatureScaling
 from calmix.training import learning
 from calmix.training.learning import Settings, ValidationFacts, above_majority, judge_learning
 

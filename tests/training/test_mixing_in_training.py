@@ -7,10 +7,10 @@ import pytest
 import torch
 import transformers
 
-from calmix.calibration.prediction_files import read_predictions
+from calmix.calibration.files.prediction_files import read_predictions
 from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
 from tiny import sentences

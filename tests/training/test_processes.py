@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from calmix.calibration.prediction_files import read_predictions, write_predictions
+from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.models.loading import load_classifier, load_tokenizer
 

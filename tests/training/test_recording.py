@@ -9,7 +9,7 @@ from calmix.data.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.margins import observe
 from calmix.models.loading import load_classifier, load_tokenizer
-from calmix.training.progress import quiet
+from calmix.runtime.progress import quiet
 from calmix.training.recording import RecordsDynamics
 from tiny import sentences
 

@@ -85,7 +85,7 @@ def test_killed_while_the_outcome_is_written(
     calmix, reviews, encoders, unbroken, tmp_path, function, call, there
 ):
     output = tmp_path / "run"
-    kill_at(f"calmix.training.outcome.{function}", call, command(reviews, encoders("bert"), output))
+    kill_at(f"calmix.training.pipeline.finalise.{function}", call, command(reviews, encoders("bert"), output))
     assert {path.name for path in output.iterdir()} == {"config.yaml", "checkpoints"} | there
     code, _, err = calmix("evaluate", output)
     assert code == 2

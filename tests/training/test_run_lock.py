@@ -9,18 +9,18 @@ import time
 import pytest
 from filelock import FileLock
 
-from calmix.directory_lock import only_writer
-from calmix.run import Run
+from calmix.io.directory_lock import only_writer
+from calmix.io.run_directory import Run
 from calmix.training.checkpoints import newest_complete
-from calmix.training.run_files import writing_to
+from calmix.training.pipeline.run_files import writing_to
 from calmix.user_error import UserError
 from cut_runs import assert_same_run, command, finish, kill_at
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from calmix.run import Run
-from calmix.training.run_files import writing_to
+from calmix.io.run_directory import Run
+from calmix.training.pipeline.run_files import writing_to
 with writing_to(Run(Path(sys.argv[1]))):
     print("held", flush=True)
     time.sleep(900)
@@ -167,7 +167,7 @@ def test_a_directory_of_checkpoints_that_is_not_ours(reviews, encoders, tmp_path
 def test_a_failure_removes_what_was_written_and_nothing_else(
     reviews, encoders, tmp_path, calmix, monkeypatch
 ):
-    from calmix.training import recipe
+    from calmix.training.pipeline import recipe
 
     output = tmp_path / "run"
     arguments = command(reviews, encoders("bert"), output, "--epochs", "1", "--learning-rate", "9")[3:]

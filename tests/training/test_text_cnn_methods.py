@@ -9,7 +9,7 @@ import torch
 from calmix.data.rows import Rows
 from calmix.mixing.pairing import random_involution
 from calmix.models.text_cnn_building import build_text_cnn
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
 from tiny import read_json, sentences

@@ -15,15 +15,15 @@ from calmix.data.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.run_directory import Run
 from calmix.models.loading import load_classifier, load_tokenizer
-from calmix.processes import is_first_process, leave_group
-from calmix.run import Run
+from calmix.runtime.hardware import wait_for_all_processes
+from calmix.runtime.lock import locked
+from calmix.runtime.processes import is_first_process, leave_group
+from calmix.runtime.progress import hush, quiet
 from calmix.training.arguments import MixupArguments
 from calmix.training.configuration import TrainConfig
-from calmix.training.hardware import wait_for_all_processes
-from calmix.training.lock import locked
-from calmix.training.progress import hush, quiet
-from calmix.training.teaching import Teaching
+from calmix.training.distillation.teaching import Teaching
 from calmix.training.trainer import MixupTrainer
 from tiny import sentences
 

@@ -1,0 +1,14 @@
+"""Predictions, and everything that is measured on them or fitted to them. Arrays only: no torch.
+
+calibrators/   Post-hoc calibrators: scikit-learn estimators on logits
+files/         Predictions files: which columns hold what, evaluation of files and runs, ensembles
+integrations/  Metrics where people need them: scikit-learn scorers, `Trainer` metrics
+metrics/       Metrics as pure functions: binning, calibration errors, proper scores, selective prediction
+uncertainty/   How far a metric can be trusted: intervals, noise floors, paired differences
+class_names    Classes are matched by name, however their names are spelled; never by where they stand
+differences    Two models on the same rows: the difference of every metric, with its paired interval
+evaluation     Everything calmix says about one set of predictions, in one pass over the rows
+held_out       What calibration brings on rows that it was not fitted on
+input_checks   What the metrics accept: arrays are made float64 and refused, never repaired
+predictions    Predictions that know what they are: logits or probabilities, with labels
+"""

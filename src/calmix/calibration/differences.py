@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.binary_view import NOTION_ERRORS, BinaryView
-from calmix.calibration.binning import Edges, check_bins
 from calmix.calibration.class_names import DifferentClasses, are_numbered
-from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.evaluation import Evaluation, Measured
 from calmix.calibration.input_checks import check_confidence, check_correct, check_level
+from calmix.calibration.metrics.binning import Edges, check_bins
 from calmix.calibration.predictions import Notion, Predictions
-from calmix.calibration.statistics import difference_limits
+from calmix.calibration.uncertainty.binary_view import NOTION_ERRORS, BinaryView
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
+from calmix.calibration.uncertainty.measured_value import difference_limits
 
 # Neither is a quality that one model has more of than another.
 NOT_COMPARED = ("ks_p_value", "mean_confidence")

@@ -11,20 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from calmix.calibration.binary_view import BinaryView
-from calmix.calibration.binning import Edges, check_bins
-from calmix.calibration.class_view import ClassView
-from calmix.calibration.confidence_sample import ConfidenceSample
-from calmix.calibration.error_costs import costs_of_errors, square_costs
 from calmix.calibration.input_checks import Floats
-from calmix.calibration.noise_floor import NoiseFloor
+from calmix.calibration.metrics.binning import Edges, check_bins
+from calmix.calibration.metrics.scores import squared_errors
 from calmix.calibration.predictions import Notion, Predictions
-from calmix.calibration.rank_influence import JUMPS as RANK_JUMPS
-from calmix.calibration.rank_influence import METRICS as RANK_METRICS
-from calmix.calibration.rank_influence import RankInfluence, rank_influence, risk_areas
-from calmix.calibration.row_groups import GROUPS, deal_rows
-from calmix.calibration.scores import squared_errors
-from calmix.calibration.statistics import AccuracyStatistic, ErrorStatistic, SmoothStatistic, Statistic
+from calmix.calibration.uncertainty.binary_view import BinaryView
+from calmix.calibration.uncertainty.class_view import ClassView
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
+from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
+from calmix.calibration.uncertainty.measured_value import (
+    AccuracyStatistic,
+    ErrorStatistic,
+    SmoothStatistic,
+    Statistic,
+)
+from calmix.calibration.uncertainty.noise_floor import NoiseFloor
+from calmix.calibration.uncertainty.random_groups import GROUPS, deal_rows
+from calmix.calibration.uncertainty.rank_influence import JUMPS as RANK_JUMPS
+from calmix.calibration.uncertainty.rank_influence import METRICS as RANK_METRICS
+from calmix.calibration.uncertainty.rank_influence import RankInfluence, rank_influence, risk_areas
 
 # Values by name, the statistics behind them (none without intervals) and the noise floor of the ECE.
 Measured = tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone
 
-from calmix.calibration.calibrator import Calibrator
+from calmix.calibration.calibrators.calibrator import Calibrator
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.input_checks import Integers
 from calmix.calibration.predictions import Predictions
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 
 FOLDS = 5
 FEWEST_ROWS = 10

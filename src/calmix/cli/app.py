@@ -10,9 +10,9 @@ import typer
 from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, train
 from calmix.cli import map as data_map
 from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
-from calmix.optional_packages import missing_extra
 from calmix.printable import say
-from calmix.processes import leave_group
+from calmix.runtime.optional_packages import missing_extra
+from calmix.runtime.processes import leave_group
 from calmix.user_error import UserError
 
 app = typer.Typer(

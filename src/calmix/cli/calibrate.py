@@ -63,8 +63,8 @@ def calibrate(
     if not source.exists():  # before scikit-learn is loaded
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
 
-    from calmix.calibration.column_mapping import ColumnMapping
-    from calmix.training.post_hoc import calibrate as calibrate_source
+    from calmix.calibration.files.column_mapping import ColumnMapping
+    from calmix.inference.post_hoc import calibrate as calibrate_source
 
     calibrated = calibrate_source(
         source,

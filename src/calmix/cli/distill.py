@@ -19,7 +19,7 @@ from calmix.cli.training_options import (
     complete_method,
     training_values,
 )
-from calmix.run import Run
+from calmix.io.run_directory import Run
 from calmix.user_error import UserError
 
 DISTILLATION = "Distillation"

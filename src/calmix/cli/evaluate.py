@@ -23,7 +23,7 @@ from calmix.user_error import UserError, check_least
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from calmix.calibration.file_evaluation import Source
+    from calmix.calibration.files.file_evaluation import Source
     from calmix.report.tables import Table
 
 # What stands in which of two tables where one does not fit the terminal.
@@ -96,8 +96,8 @@ def evaluate(
     check_least("--seed", seed, 0)
     check_least("--batch-size", batch_size, 1)
 
-    from calmix.calibration.column_mapping import ColumnMapping
-    from calmix.calibration.file_evaluation import evaluate_sources, open_sources
+    from calmix.calibration.files.column_mapping import ColumnMapping
+    from calmix.calibration.files.file_evaluation import evaluate_sources, open_sources
 
     sources: list[Source] = []
     notes: list[str] = []
@@ -119,20 +119,20 @@ def evaluate(
         "trust_remote_code": trust_remote_code,
     }
     if ensemble:
-        from calmix.calibration.ensemble import ensemble_sources
+        from calmix.calibration.files.ensemble import ensemble_sources
 
         ensembles, left_out = ensemble_sources(sources, origin=len(files or []))
         sources += ensembles
         notes += left_out
     if mc_dropout is not None:
-        from calmix.training.network_sources import dropout_sources
+        from calmix.inference.network_sources import dropout_sources
 
         dropped = dropout_sources(files or [], mc_dropout, settings, seed=seed)
         if not dropped and model is None:
             raise UserError("--mc-dropout asks a network", remedy="name a run, or give --model and --data")
         sources += dropped
     if model is not None and data is not None:
-        from calmix.training.network_sources import predicted_sources
+        from calmix.inference.network_sources import predicted_sources
 
         columns = {
             "text": text_column,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from calmix.processes import is_alone
-from calmix.run import Run
+from calmix.io.run_directory import Run
+from calmix.runtime.processes import is_alone
 
 INTERRUPTED, TERMINATED = 130, 143  # 128 + the number of the signal
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, print_json, print_line
-from calmix.processes import is_first_process
-from calmix.run import Run
+from calmix.io.run_directory import Run
+from calmix.runtime.processes import is_first_process
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     from calmix.data.rows import Rows
     from calmix.dynamics.importers import DynamicsSource
     from calmix.training.configuration import TrainConfig
-    from calmix.training.threshold_passes import NoiseSearch
+    from calmix.training.label_noise.threshold_passes import NoiseSearch
 
 TEXTS, NOISE = "Texts", "Label noise"
 SUSPECTS_SHOWN = 20
@@ -119,7 +119,7 @@ def map_rows(
         trained = _retraining(found, source, epochs=epochs, seed=seed, device=device, threads=threads)
         rows: Rows | None = _rows(found, source, data, names)
 
-        from calmix.training.threshold_passes import find_label_noise
+        from calmix.training.label_noise.threshold_passes import find_label_noise
 
         assert rows is not None
         search = find_label_noise(trained, rows, output / PASSES, runs=runs, percentile=percentile)
@@ -154,7 +154,7 @@ def _write_and_show(
     from calmix.dynamics.map_summary import summarise_map
     from calmix.dynamics.suspects import suspect_table
     from calmix.report.map_directory import write_map
-    from calmix.training.mapped_rows import shown_texts
+    from calmix.training.label_noise.mapped_rows import shown_texts
 
     datamap = found.datamap
     if rows is not None and rows.is_labelled and not datamap.class_names:
@@ -195,7 +195,7 @@ def _write_and_show(
 def _rows(found: DynamicsSource, source: Path, data: str | None, names: dict[str, str | None]) -> Rows | None:
     """The training rows: of a run from the file in its configuration, else from --data."""
     from calmix.data.columns import ColumnNames
-    from calmix.training.mapped_rows import read_mapped_rows
+    from calmix.training.label_noise.mapped_rows import read_mapped_rows
 
     run = Run(source)
     if found.kind != "run" or not run.config_file.is_file():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line, print_text
-from calmix.run import Run, is_comparison
+from calmix.io.run_directory import Run, is_comparison
 from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def ood(
     from calmix.experiments.detection import detect_all, kept_runs
     from calmix.experiments.ood_rows import columns_of, inside_rows, outside_rows
     from calmix.io.writing import check_not_input, check_place
-    from calmix.training.option_values import check_detection, check_device_name
+    from calmix.runtime.option_values import check_detection, check_device_name
 
     check_device_name(device)
     kept = kept_runs(run) if is_comparison(run) else None
@@ -94,9 +94,9 @@ def ood(
     in_name, inside = inside_rows(opened, in_source, columns)
     outside = outside_rows(opened, out or [], columns, in_name)
 
+    from calmix.inference.ood_threshold import save_ood_threshold
+    from calmix.inference.out_of_distribution import detect
     from calmix.report import ood_comparison, ood_report
-    from calmix.training.ood_threshold import save_ood_threshold
-    from calmix.training.out_of_distribution import detect
 
     settings: dict[str, Any] = {
         "in_name": in_name,

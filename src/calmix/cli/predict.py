@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_text
-from calmix.run import is_comparison
+from calmix.io.run_directory import is_comparison
 from calmix.user_error import UserError
 
 ACCEPTING, COLUMNS, COMPUTING = "Which answers to accept", "Columns", "Computing"
@@ -96,8 +96,8 @@ def predict(
             "both --input and --output are needed", remedy='name the two files, or give --text "…"'
         )
 
-    from calmix.training.predicting import predict_file, predict_text
-    from calmix.training.saved_classifier import open_classifier
+    from calmix.inference.predicting import predict_file, predict_text
+    from calmix.inference.saved_classifier import open_classifier
 
     path = source
     if is_comparison(source):

@@ -16,8 +16,8 @@ from calmix.cli.training_options import (
     complete_method,
     training_values,
 )
-from calmix.processes import is_first_process
-from calmix.run import Run
+from calmix.io.run_directory import Run
+from calmix.runtime.processes import is_first_process
 from calmix.user_error import UserError
 
 
@@ -94,14 +94,14 @@ def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> Non
         raise UserError("no training data", remedy="give --train FILE")
 
     from calmix.training.configuration import TrainConfig
-    from calmix.training.first_look import look_first
+    from calmix.training.pipeline.first_look import look_first
 
     config = TrainConfig.from_dict(options, trust_remote_code=options.get("trust_remote_code", False))
     look_first(config, resume=resume)
 
-    from calmix.experiments.staged import train_staged
     from calmix.report.model_card import write_model_card
     from calmix.report.run_report import write_run_report
+    from calmix.training.pipeline.stages import train_staged
 
     run = train_staged(config, resume=resume)
     if not is_first_process():

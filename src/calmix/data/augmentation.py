@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.images import Pixels
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.user_error import UserError
 
 STEPS = ("crop", "flip", "rotation")

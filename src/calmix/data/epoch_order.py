@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 
 BUCKET_BATCHES = 50
 """Rows are sorted by length inside windows of this many batches: near-uniform lengths, still random."""

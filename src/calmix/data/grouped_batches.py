@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.epoch_order import BUCKET_BATCHES
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 
 Positions = NDArray[np.int64]
 Cover = Literal["all", "shortest", "longest"]

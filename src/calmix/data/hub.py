@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from calmix.hub import offline_if_unreachable
 from calmix.io.table import Table, shorten
+from calmix.runtime.hub import offline_if_unreachable
 from calmix.user_error import UserError
 
 

@@ -1,15 +1,17 @@
 """What training says about each row: record it, map it, find the labels that are probably wrong.
 
-    recorder            DynamicsRecorder: `record(ids, logits, labels)` from any training loop
-    training_dynamics   TrainingDynamics: gold probability and margin of every row in every epoch
-    datamap             DataMap: confidence, variability, correctness, forgetting, AUM
-    regions             easy, ambiguous and hard rows; the split at the median AUM
-    label_noise         threshold samples and the filter that flags likely wrong labels
-    dynamics_file       `dynamics.parquet` and `datamap.parquet`
-    importers           read any of these, cartography's jsonl folder and aum's csv
-    cleanlab_export     the issues found, in cleanlab's columns
-    map_summary         a data map in a few numbers
-    suspects            the rows whose label is probably wrong
-
-Arrays only: no torch, no transformers.
+cartography_files  Training dynamics as allenai/cartography writes them
+cleanlab_export    The label issues found, in the form cleanlab users know
+datamap            The data map: five numbers per row that say how training went for it
+dynamics_file      `dynamics.parquet`: one row per training row, what every epoch said about it
+importers          Dynamics from wherever they were recorded: a run, our parquet
+label_estimate     How many labels are wrong: an estimate with its interval
+label_noise        Likely mislabelled rows, found with threshold samples
+map_summary        A data map in a few numbers: how large the regions are, how they overlap
+margins            What one forward pass says about a row: its margin, the probability of its label
+recorder           Records what training says about every row, a step at a time
+regions            Easy, ambiguous and hard rows; low and high AUM
+row_index          Row ids, and the way back from an id to its place
+suspects           The rows to look at first
+training_dynamics  What training said about every row in every epoch: plain arrays
 """

@@ -20,8 +20,8 @@ from scipy.special import expit
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import NoiseVerdict
+from calmix.io.run_directory import replacing
 from calmix.io.spreadsheet import spreadsheet_safe
-from calmix.run import replacing
 
 
 def cleanlab_issues(datamap: DataMap, verdict: NoiseVerdict | None = None) -> pa.Table:

@@ -89,13 +89,6 @@ class DataMap:
         return cls.from_dynamics(recorder.dynamics())
 
     @classmethod
-    def read(cls, source: str | Path) -> DataMap:
-        """From a run, our parquet, a folder of cartography's jsonl files or aum's csv."""
-        from calmix.dynamics.importers import read_dynamics
-
-        return read_dynamics(source).datamap
-
-    @classmethod
     def unknown(cls, rows: int) -> DataMap:
         """A map that knows nothing about its rows."""
         nothing, none = np.full(rows, np.nan), np.zeros(rows, dtype=np.int64)

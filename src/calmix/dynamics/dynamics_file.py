@@ -33,9 +33,9 @@ from calmix.dynamics.regions import REGION_NAMES
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.io.arrow_values import texts_of
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
+from calmix.io.run_directory import replacing
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.tables import read_arrow
-from calmix.run import replacing
 from calmix.user_error import UserError
 
 MAP_ONLY = ("predicted_label", "epochs_seen")  # the lists of `dynamics.parquet` say it for each epoch

@@ -13,8 +13,8 @@ from calmix.dynamics.cartography_files import epoch_files, read_cartography
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import read_dynamics_file, row_ids
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.io.run_directory import Run
 from calmix.io.tables import read_arrow
-from calmix.run import Run
 from calmix.user_error import UserError
 
 Kind = Literal["run", "parquet", "cartography", "aum"]
@@ -28,6 +28,11 @@ class DynamicsSource:
     file: Path
     datamap: DataMap
     dynamics: TrainingDynamics | None
+
+
+def read_data_map(source: str | Path) -> DataMap:
+    """The data map of a run, our parquet, a folder of cartography's jsonl files or aum's csv."""
+    return read_dynamics(source).datamap
 
 
 def read_dynamics(source: str | Path) -> DynamicsSource:

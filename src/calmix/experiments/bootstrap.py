@@ -32,10 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.binning import Edges, assign_bins
+from calmix.calibration.metrics.binning import Edges, assign_bins
+from calmix.calibration.metrics.scores import brier_rows, log_loss_rows
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.scores import brier_rows, log_loss_rows
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 
 Floats = npt.NDArray[np.float64]
 

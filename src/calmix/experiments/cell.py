@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.experiments.grid import Arm
-from calmix.experiments.store import RunStore
+from calmix.training.pipeline.run_store import RunStore
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Outcome:
 def run_cell(task: Task) -> Outcome:
     """Make the run of a cell. A failure is written down and reported, never raised."""
     from calmix.training.configuration import TrainConfig
+    from calmix.training.pipeline.stages import run_for
 
     started = time.monotonic()
     store = RunStore(task.store)
@@ -56,7 +57,7 @@ def run_cell(task: Task) -> Outcome:
     store.forget_failure(task.fingerprint)
     with writing_to(store.log_file(task.fingerprint)):
         try:
-            store.run_for(TrainConfig.from_dict(task.config), task.fingerprint)
+            run_for(store, TrainConfig.from_dict(task.config), task.fingerprint)
         except Exception as error:
             failure = store.record_failure(task.fingerprint, error)
             print("".join(failure["traceback"]) or failure["reason"], file=sys.stderr)

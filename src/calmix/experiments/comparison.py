@@ -22,19 +22,19 @@ from typing import Any
 from calmix.experiments.cell import Cell, Task
 from calmix.experiments.differences import find_differences
 from calmix.experiments.executors import EXECUTORS, make_executor, run_all, threads_per_worker
-from calmix.experiments.fingerprint import Fingerprints
 from calmix.experiments.grid import Arm, expand, parse_method, parse_vary, reference_of
 from calmix.experiments.progress import CellProgress
 from calmix.experiments.recommendation import best_run, recommend
 from calmix.experiments.required_runs import DEFAULT_MARGIN
 from calmix.experiments.results import Results, collect
 from calmix.experiments.significance import with_significance
-from calmix.experiments.store import RunStore
 from calmix.experiments.summary import mark_better, summarise, write_summary
+from calmix.io.run_directory import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.mixing.catalogue import check_method
-from calmix.run import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
-from calmix.training.first_look import check_data, check_model_name
+from calmix.training.pipeline.fingerprint import Fingerprints
+from calmix.training.pipeline.first_look import check_data, check_model_name
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError, check_least
 
 CONFIG_FILE, SUMMARY_FILE = "config.yaml", "summary.csv"
@@ -118,7 +118,7 @@ def compare(config: CompareConfig) -> Results:
     """Make all runs of a comparison that are not there yet, and gather the results of all."""
     look_first(config)
 
-    from calmix.training.guidance import needs_plain_run
+    from calmix.training.pipeline.guidance import needs_plain_run
 
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))
@@ -260,7 +260,7 @@ def drop_models(store: RunStore, results: Results, keep: str) -> None:
 def drop_teachers(store: RunStore, cells: Sequence[Cell], configs: Sequence[TrainConfig]) -> None:
     """Teachers that are no arm of their own have done their work: what they said is kept, their weights are
     not."""
-    from calmix.training.teaching import is_method, teacher_config
+    from calmix.training.distillation.teaching import is_method, teacher_config
 
     arms = {cell.fingerprint for cell in cells}
     for config in configs:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calmix.calibration.ood_intervals import METRICS
+from calmix.calibration.uncertainty.ood_intervals import METRICS
 from calmix.data.rows import Rows
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
-from calmix.experiments.store import RunStore
+from calmix.io.run_directory import Run
 from calmix.printable import say
-from calmix.run import Run
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 
@@ -92,8 +92,8 @@ def detect_all(
     **settings: Any,
 ) -> dict[str, Any]:
     """`training.out_of_distribution.detect` for every run, and what the seeds of each arm agree on."""
-    from calmix.training.ood_threshold import save_ood_threshold
-    from calmix.training.out_of_distribution import detect
+    from calmix.inference.ood_threshold import save_ood_threshold
+    from calmix.inference.out_of_distribution import detect
 
     found = []
     for number, (cell, run) in enumerate(kept.runs, start=1):

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from calmix.calibration.binning import Edges
-from calmix.calibration.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.metrics.binning import Edges
 from calmix.experiments.bootstrap import (
     REPETITIONS,
     Resampled,
@@ -19,8 +19,8 @@ from calmix.experiments.cell import Cell
 from calmix.experiments.contestants import contestants, unlearned_runs
 from calmix.experiments.grid import Arm, reference_of
 from calmix.experiments.results import CALIBRATED, STAGES, Results
-from calmix.experiments.store import RunStore
 from calmix.experiments.summary import summarise
+from calmix.training.pipeline.run_store import RunStore
 
 # (arm, stage, reference arm, reference stage)
 Pair = tuple[str, str, str, str]

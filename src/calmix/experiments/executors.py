@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from calmix.experiments.cell import Outcome, Task, run_cell
-from calmix.experiments.store import one_line
+from calmix.training.pipeline.run_store import one_line
 from calmix.user_error import UserError
 
 EXECUTORS = ("local", "ray")

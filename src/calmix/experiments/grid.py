@@ -138,7 +138,7 @@ def has_teacher(settings: Mapping[str, Any]) -> bool:
 def with_teacher_options(arm: Arm, base: TrainConfig) -> Arm:
     """The options that all methods share reach a teacher that is trained first, as they reach an arm of its
     method: the two are one run."""
-    from calmix.training.teaching import is_method, options_of
+    from calmix.training.distillation.teaching import is_method, options_of
 
     teachers = [name for name in arm.config(base, 0).teacher if is_method(name)]
     known = set[str]().union(*map(options_of, teachers))

@@ -9,8 +9,8 @@ from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import name_outside
 from calmix.experiments.recommendation import IN_DOMAIN
-from calmix.run import Run
-from calmix.training.run_rows import rows_of_run
+from calmix.inference.run_rows import rows_of_run
+from calmix.io.run_directory import Run
 from calmix.user_error import UserError
 
 

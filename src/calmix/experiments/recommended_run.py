@@ -7,9 +7,9 @@ from pathlib import Path
 from calmix.experiments.comparison import gather
 from calmix.experiments.recommendation import recommend
 from calmix.experiments.results import RUNS_FILE, Results
-from calmix.experiments.store import RunStore
 from calmix.experiments.summary import summarise
-from calmix.run import Run
+from calmix.io.run_directory import Run
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 

@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calmix.calibration.binning import Edges
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.metrics.binning import Edges
 from calmix.experiments.cell import Cell
 from calmix.experiments.grid import Arm
-from calmix.experiments.store import RunStore
-from calmix.run import Run, replacing
+from calmix.io.run_directory import Run, replacing
+from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 STAGES = ("uncalibrated", "calibrated")

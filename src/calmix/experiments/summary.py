@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from calmix.experiments.results import CALIBRATED, STAGES, Results
+from calmix.io.run_directory import replacing
 from calmix.io.spreadsheet import safe_cell
-from calmix.run import replacing
 
 # Not the overconfidence error: a model that doubts everything has none.
 CONTESTED = ("accuracy", "nll", "brier", "ece")

@@ -1,14 +1,19 @@
-"""Files: one table reader for training data, predictions and dynamics, and files that are written whole.
+"""One table reader and writer, atomic writes, locks, checksums, the run directory.
 
-formats          which format a file has, by its name
-opening          the bytes of a file, unpacked
-tables           a file as a table, whole or streamed as Arrow batches
-separated        csv and tsv
-json_records     json and jsonl
-parquet_files    parquet
-npz_arrays       npz
-arrow_values     Arrow columns as Python values and texts
-parser_errors    what a parser raises about a broken file, as one line
-table            a table of raw values
-writing          tables in the format that a file name asks for
+arrow_values    Arrow columns as Python values and as texts; what has no such form is named by its row
+directory_lock  One writer at a time
+formats         Which format a table file has: by its name alone, never by its content
+json_records    JSON: one object per line, a list of objects, or an object of columns
+manifest        What finished work is made of: its files with their sizes and hashes
+npz_arrays      Numpy archives: plain arrays by name
+opening         The bytes of a file, unpacked where its name ends in `.gz`
+parquet_files   Parquet files, whole or in batches
+parser_errors   What parsers raise about a broken file, turned into one line for the user
+permissions     Who may read what was written: as the umask says
+run_directory   The run directory: what a run leaves on disk, and where
+separated       Comma- and tab-separated values: a header, then one row per record
+spreadsheet     Cells for spreadsheets: in a csv that people open, a text must not be run as a formula
+table           A table of raw values: what a data file holds before anything is known about its columns
+tables          A file as a table: the one reader of training data, predictions and dynamics
+writing         Write a table in the format that its file name asks for
 """

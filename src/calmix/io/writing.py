@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from calmix.io.formats import TABLE_EXTENSIONS, data_extension
-from calmix.run import replacing
+from calmix.io.run_directory import replacing
 from calmix.user_error import UserError
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calmix.double_precision import in_double
 from calmix.mixing.targets import one_hot
+from calmix.runtime.double_precision import in_double
 
 
 def confusion(logits: Tensor, labels: Tensor) -> Tensor:

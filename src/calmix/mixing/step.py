@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.targets import mixed
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 
 EMBEDDINGS = 0
 """The depth of the word embeddings, or of the pixels."""

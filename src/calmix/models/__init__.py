@@ -1,0 +1,16 @@
+"""Load a network, find its mix points, fold a calibrator into its head; `networks/`: our own networks.
+
+networks/          Networks that transformers does not have, each in one file of its own
+built_in           The networks that `--model` knows by name
+cutting            A smaller network out of a larger one: the same checkpoint with fewer layers
+folding            Fold a calibrator into the last linear layer
+head_dropout       Dropout before the last layer of transformers' ResNet, which has none of its own
+inputs             How rows become what a network takes: a tokenizer for texts
+loading            Load a classifier by a built-in name, a directory or a hub name
+mix_points         The places where a network can be cut, so that what passes there can be mixed
+network            A network to be trained on given rows, with what turns rows into its inputs
+network_scale      How large a checkpoint is, from its configuration alone: no weights are loaded
+registration       Make the auto classes of transformers know calmix's own networks
+text_cnn_building  A text CNN for given training rows: their words, a tokenizer that knows them
+word_vectors       Word vectors from text files: GloVe's form, or word2vec's
+"""

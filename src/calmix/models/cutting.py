@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from calmix.models.seams import LAYER_COUNTS
+from calmix.models.mix_points import LAYER_COUNTS
 from calmix.user_error import UserError
 
 

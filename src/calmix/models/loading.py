@@ -9,10 +9,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calmix.hub import is_reachable, offline_if_unreachable
 from calmix.models.folding import CONFIG_KEY
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs
 from calmix.models.registration import register_networks
+from calmix.runtime.hub import is_reachable, offline_if_unreachable
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:

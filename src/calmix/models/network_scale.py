@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calmix.hub import offline_if_unreachable
 from calmix.models.loading import resolve_model
+from calmix.runtime.hub import offline_if_unreachable
 
 # What sentence-transformers writes beside the weights.
 SENTENCE_ENCODER_FILES = ("modules.json", "config_sentence_transformers.json")

@@ -20,7 +20,7 @@ from calmix.models.built_in import NO_CAP, label_settings
 from calmix.models.inputs import TextInputs
 from calmix.models.registration import register_networks
 from calmix.models.word_vectors import EMBEDDED, embedded_vectors, read_vectors
-from calmix.randomness import stream
+from calmix.runtime.randomness import stream
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calmix.io.run_directory import replacing
 from calmix.report.tables import (
     IN_SAMPLE,
     IN_SAMPLE_NOTE,
@@ -20,7 +21,6 @@ from calmix.report.tables import (
     Table,
     escape_markdown,
 )
-from calmix.run import replacing
 
 STAGES = {"uncalibrated": "as trained", "calibrated": "+ temperature"}
 # Those with paired differences.

@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from calmix.dynamics.regions import REGION_NAMES
 from calmix.io.parquet_files import CLASS_NAMES_KEY
-from calmix.run import replacing
+from calmix.io.run_directory import replacing
 
 SCRIPTS = ("datamap_data.js", "datamap_canvas.js", "datamap_page.js")
 REGION_LABELS = ("easy to learn", "ambiguous", "hard to learn")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calmix.io.run_directory import Run
 from calmix.report.dynamics_summary import DynamicsSummary, data_map_figure
 from calmix.report.page import Block, Chart, Details, Prose
 from calmix.report.tables import Column, Table
-from calmix.run import Run
 
 PAIRS_SHOWN = 12
 TEXT_SHOWN = 160

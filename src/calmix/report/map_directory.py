@@ -24,15 +24,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from calmix.directory_lock import only_writer
 from calmix.dynamics.cleanlab_export import write_cleanlab_issues
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import write_datamap
 from calmix.dynamics.label_noise import NoiseVerdict
 from calmix.dynamics.suspects import relative_aum, suspect_table, verdict_table
+from calmix.io.directory_lock import only_writer
+from calmix.io.run_directory import write_json
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.report.datamap import write_datamap_html
-from calmix.run import write_json
 from calmix.user_error import UserError
 
 SUMMARY_FILE = "summary.json"

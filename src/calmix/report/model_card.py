@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
+from calmix.io.run_directory import Run, replacing
 from calmix.models.built_in import BUILT_IN
 from calmix.report.learning import learning_quote
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
-from calmix.run import Run, replacing
 
 # task -> (the Hub's name of it, its name for people, the class that loads the model)
 TASKS = {

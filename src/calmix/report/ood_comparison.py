@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calmix.calibration.ood_verdict import GUESSING
+from calmix.calibration.uncertainty.ood_verdict import GUESSING
 from calmix.report.comparison_figures import axis_of_arms, height_for
 from calmix.report.ood_report import METRIC_TITLES, READING, SCORE_TITLES, STAGE_TITLES
 from calmix.report.page import (

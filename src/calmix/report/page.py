@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from calmix.io.run_directory import replacing
 from calmix.report.tables import Table
-from calmix.run import replacing
 
 if TYPE_CHECKING:
     from markupsafe import Markup

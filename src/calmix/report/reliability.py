@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calmix.calibration.binning import Edges, ReliabilityBins, reliability_bins
+from calmix.calibration.metrics.binning import Edges, ReliabilityBins, reliability_bins
 from calmix.report.page import BLUE, GREY, RED, YELLOW, new_figure
 from calmix.report.tables import Column, Table
 

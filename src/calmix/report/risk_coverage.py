@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calmix.calibration.risk_coverage import risk_coverage_curve
+from calmix.calibration.metrics.risk_coverage import risk_coverage_curve
 from calmix.report.page import BLUE, GREY, RED, new_figure
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from calmix.calibration.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
+from calmix.io.run_directory import Run
 from calmix.report.dynamics_summary import (
     POINTS,
     DynamicsSummary,
@@ -49,7 +50,6 @@ from calmix.report.tables import (
     is_within_noise,
     metrics_table,
 )
-from calmix.run import Run
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:

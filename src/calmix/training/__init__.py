@@ -1,0 +1,20 @@
+"""`MixupTrainer`, its arguments, and every option of a run.
+
+distillation/      Teachers, their logits, and the mixin that trains a student
+label_noise/       Threshold passes: the training runs behind a list of likely mislabelled rows
+pipeline/          From files to a finished run: prepare, stages, the store of runs, fingerprints
+arguments          `MixupArguments`: the arguments of `transformers.Trainer`, and those that mixup adds
+checkpointing      When checkpoints are written in training, and how each of them is closed
+checkpoints        Checkpoints that a killed run can be continued from
+configuration      Every option of `calmix train`, checked, and as it is saved with the run
+default_settings   Learning rate and epochs where the user gives none
+journal            What a run writes down as it goes: sums of every epoch
+learning           Whether a run has learned anything: signs that it has not, and what to change
+model_settings     Settings of training that suit the built-in networks, where the user says nothing else
+optimization       Optimisers and schedules beside those of the Trainer
+optimizer_options  What `--optimizer` and `--schedule` may say, checked without torch
+recording          The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`
+selection          What is measured after every epoch, and by what the epoch is chosen
+specification      `NAME:OPTION=VALUE:...`: how a thing with options is written in one word
+trainer            `MixupTrainer`: a `transformers.Trainer` that trains with any method
+"""

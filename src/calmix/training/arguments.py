@@ -10,10 +10,10 @@ import torch
 from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
+from calmix.runtime.option_values import DYNAMICS, check_choice
 from calmix.training.configuration import check_distillation
 from calmix.training.optimization import read_optimizer
 from calmix.training.optimizer_options import read_schedule
-from calmix.training.option_values import DYNAMICS, check_choice
 from calmix.user_error import UserError
 
 

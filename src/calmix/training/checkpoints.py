@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from calmix.manifest import find_damage, make_manifest, sync
-from calmix.run import replacing
+from calmix.io.manifest import find_damage, make_manifest, sync
+from calmix.io.run_directory import replacing
 from calmix.user_error import UserError
 
 MARKER = "complete"

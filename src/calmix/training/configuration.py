@@ -10,8 +10,8 @@ from typing import Any
 
 from calmix.data.augmentation import parse_steps
 from calmix.data.columns import ColumnNames
+from calmix.runtime.option_values import DYNAMICS, check_choice, check_device_name
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
-from calmix.training.option_values import DYNAMICS, check_choice, check_device_name
 from calmix.user_error import UserError, check_least
 
 EDGES = ("right", "left")

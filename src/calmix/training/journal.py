@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from calmix.data.batches import BatchKeys
-from calmix.double_precision import in_double
 from calmix.mixing.step import MixedPairs
+from calmix.runtime.double_precision import in_double
 
 JOURNAL_FILE = "journal.json"
 PAIRS_KEPT = 4

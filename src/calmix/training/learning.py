@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from calmix.calibration.metrics.scores import log_loss_rows
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.scores import log_loss_rows
 
 # One-sided level of the test of accuracy against the largest class, and of T against its threshold.
 SIGNIFICANCE = 0.05

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from calmix.calibration.errors import expected_calibration_error
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.temperature import TemperatureScaling
 from calmix.user_error import UserError
 
 SELECTION_METRIC = "nll_calibrated"

@@ -35,7 +35,6 @@ from transformers.trainer_utils import TrainOutput
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.unlabelled import labelled_count
-from calmix.double_precision import in_double
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
@@ -44,15 +43,16 @@ from calmix.mixing.method import Method
 from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
 from calmix.mixing.step import Cutting, Mix, Moment, RowLosses, Step
 from calmix.models.folding import last_linear
-from calmix.models.seams import Cut, Seams
+from calmix.models.mix_points import Cut, Seams
+from calmix.runtime.double_precision import in_double
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpointing import Checkpointing
 from calmix.training.checkpoints import check_whole, newest_complete
-from calmix.training.distilling import LearnsFromTeacher, check_learns_unlabelled, check_teachable
+from calmix.training.distillation.mixin import LearnsFromTeacher, check_learns_unlabelled, check_teachable
+from calmix.training.distillation.teacher_logits import TeacherLogits
 from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.optimization import OwnOptimization
 from calmix.training.recording import RecordsDynamics, count_classes, label_column
-from calmix.training.teacher_logits import TeacherLogits
 from calmix.user_error import UserError
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
@@ -78,7 +78,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
         teacher: TeacherLogits | ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
-        """`known_rows`: what a guided method must know first, for example `DataMap.read("plain-run")`, or the
+        """`known_rows`: what a guided method must know first, such as `read_data_map("plain-run")`, or the
         groups of rows themselves.
         `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position."""
         super().__init__(*args, **kwargs)
@@ -119,7 +119,7 @@ class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer)
             if plain_run_epochs(self.method.needed):
                 raise UserError(
                     f"{self.method.name} needs the data map of a plain run",
-                    remedy='give known_rows=DataMap.read("RUN") of a run on the same rows',
+                    remedy='give known_rows=read_data_map("RUN") of a run on the same rows',
                 )
             known = KnownRows(DataMap.unknown(labelled), self.args.seed)
         if isinstance(known, DataMap):

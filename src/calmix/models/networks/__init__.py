@@ -1,5 +1,6 @@
-"""Networks that transformers does not have, each in one file of its own.
+"""Networks that transformers does not have. Each file is copied into every checkpoint.
 
-A file here imports torch and transformers alone: it is copied into every checkpoint, which then loads without
-calmix too (`trust_remote_code=True`). `calmix.register_networks()` makes the auto classes know them.
+cifar_resnet  ResNets for small images: the stem is one 3x3 convolution
+text_cnn      A convolutional network for sentences: n-gram detectors over word vectors
+vgg           VGG: blocks of 3x3 convolutions, each block ending in a max pooling that halves the image
 """

@@ -1,0 +1,18 @@
+"""The stored predictions of a run, as trained or calibrated."""
+
+from __future__ import annotations
+
+from calmix.calibration.files.prediction_files import read_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.io.run_directory import Run
+from calmix.user_error import UserError
+
+
+def predictions_of_run(run: Run, split: str, *, calibrated: bool = False) -> Predictions:
+    """What the run said about the rows of a split; with `calibrated`, after its temperature."""
+    file = run.predictions_file(split)
+    if not file.is_file():
+        known = ", ".join(run.splits()) or "none"
+        raise UserError(f"no split {split!r} in this run", file=run.path, remedy=f"it has: {known}")
+    predictions = read_predictions(file)
+    return predictions.with_temperature(run.metrics()["temperature"]) if calibrated else predictions

@@ -1,0 +1,81 @@
+"""The table that `calmix predict` writes: the input as it was, and behind it what the model says.
+
+row_id, the columns of the input, then predicted_label, prob_<class>.., confidence [, accept] [, reject_ood]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from calmix.inference.acceptance import Acceptance
+
+ROW_ID, PREDICTED = "row_id", "predicted_label"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a classifier says about rows: calibrated logits [rows, classes] and which rows were cut."""
+
+    row_ids: NDArray[np.str_]
+    logits: NDArray[np.floating[Any]]
+    label_names: tuple[str, ...]
+    truncated: NDArray[np.bool_]
+    max_length: int | None
+
+    def probabilities(self) -> NDArray[np.float64]:
+        return np.asarray(softmax(self.logits.astype(np.float64), axis=1))
+
+    def columns(self, acceptance: Acceptance) -> dict[str, Any]:
+        probabilities = self.probabilities()
+        found: dict[str, Any] = {
+            PREDICTED: [self.label_names[index] for index in probabilities.argmax(axis=1)],
+            **{f"prob_{name}": probabilities[:, index] for index, name in enumerate(self.label_names)},
+            "confidence": probabilities.max(axis=1),
+        }
+        accepted, rejected = acceptance.accepts(self.logits), acceptance.rejects(self.logits)
+        if accepted is not None:
+            found["accept"] = accepted
+        if rejected is not None:
+            found["reject_ood"] = rejected
+        return found
+
+
+def answer_table(
+    answers: Answers, acceptance: Acceptance, beside: Mapping[str, pa.Array], *, id_column: str | None = None
+) -> tuple[pa.Table, dict[str, str]]:
+    """The table, and the columns of the input that had to be renamed, {old: new}: the name of an answer
+    belongs to the answer. `id_column` is where the row ids come from, if it is a column of the input."""
+    own = answers.columns(acceptance)
+    # The same values under the same name stand there once.
+    beside = {name: values for name, values in beside.items() if not name == id_column == ROW_ID}
+    renamed = renamed_columns(list(beside), [ROW_ID, *own])
+    columns: dict[str, Any] = {ROW_ID: answers.row_ids}
+    columns |= {renamed.get(name, name): values for name, values in beside.items()}
+    return pa.table(columns | own), renamed
+
+
+def renamed_columns(given: Sequence[str], taken: Iterable[str]) -> dict[str, str]:
+    """New names for those of `given` that are taken.
+
+    >>> renamed_columns(["text", "confidence", "input_confidence"], ["confidence"])
+    {'confidence': 'input_confidence_2'}
+    """
+    clashing = set(taken)
+    used = {*given, *clashing}
+    new: dict[str, str] = {}
+    for name in given:
+        if name not in clashing:
+            continue
+        candidate, number = f"input_{name}", 2
+        while candidate in used:
+            candidate, number = f"input_{name}_{number}", number + 1
+        used.add(candidate)
+        new[name] = candidate
+    return new

@@ -1,0 +1,81 @@
+"""What networks say about labelled rows, as sources to evaluate: checkpoints, and runs with dropout on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from calmix.calibration.files.file_evaluation import Source
+from calmix.data.columns import ColumnNames
+from calmix.data.embedded_images import PREFIX
+from calmix.data.reading import read_rows
+from calmix.inference.mc_dropout import dropout_with_checkpoint
+from calmix.inference.prediction import as_predictions, predict_with_checkpoint
+from calmix.inference.run_rows import rows_of_run
+from calmix.io.run_directory import Run
+from calmix.models.loading import trained_labels
+
+
+def dropout_sources(
+    files: Sequence[Path], passes: int, settings: dict[str, Any], *, seed: int
+) -> list[Source]:
+    """The splits of every run again, with dropout on: by the saved model, and with its temperature undone."""
+    made = []
+    for place, path in enumerate(files):
+        if not (path / "config.yaml").is_file():
+            continue
+        run = Run.open(path)
+        metrics = run.metrics()
+        temperature = float(metrics["temperature"])
+        length = settings["max_length"] or run.config()["max_length"]
+        remedy = "give the rows with --model RUN --data FILE"
+        for split, rows in rows_of_run(run, remedy=remedy).items():
+            found = dropout_with_checkpoint(
+                run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}
+            )
+            facts = {"mc_dropout": passes, "encoder_passes": found.encoder_passes}
+            # The temperature was fitted on these very rows.
+            fitted = {"in_sample": True} if metrics["splits"][split]["calibrated"].get("in_sample") else {}
+            name = f"{run.path}:{split}, MC dropout"
+            for stage, scale in (("calibrated", 1.0), ("uncalibrated", 1 / temperature)):
+                predictions = found.predictions(rows, scale)
+                is_calibrated = stage == "calibrated"
+                title = name if is_calibrated else f"{name} (uncalibrated)"
+                own = facts | (fitted if is_calibrated else {})
+                made.append(Source(title, partial(list, [predictions]), place, split, stage, own))
+    return made
+
+
+def predicted_sources(
+    model: Path,
+    data: str,
+    columns: dict[str, str | None],
+    settings: dict[str, Any],
+    mc_dropout: int | None,
+    *,
+    seed: int,
+    origin: int,
+) -> list[Source]:
+    """What a checkpoint says about a labelled file; a run knows its own columns and length."""
+    checkpoint = model
+    if (model / "config.yaml").is_file():
+        run = Run.open(model)
+        trained = run.config()
+        columns = {name: value or trained.get(f"{name}_column") for name, value in columns.items()}
+        settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}
+        checkpoint = run.model
+    # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
+    name = Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
+    labels = trained_labels(checkpoint)
+    rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
+
+    predictions = as_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
+    found = [Source(f"{model}:{data}", lambda: [predictions], origin)]
+    if mc_dropout is not None:
+        passes = dropout_with_checkpoint(checkpoint, rows, passes=mc_dropout, seed=seed, **settings)
+        mean = passes.predictions(rows)
+        facts = {"mc_dropout": mc_dropout, "encoder_passes": passes.encoder_passes}
+        found.append(Source(f"{model}:{data}, MC dropout", lambda: [mean], origin, facts=facts))
+    return found

@@ -1,0 +1,213 @@
+"""`calmix predict` as a function: from a saved classifier and a file to a file of answers and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calmix.data.columns import ColumnNames
+from calmix.data.input_rows import InputRows, read_input
+from calmix.data.reading import read_rows
+from calmix.data.rows import Rows
+from calmix.inference.acceptance import Acceptance, check_acceptance_options, decide
+from calmix.inference.ood_threshold import read_ood_threshold
+from calmix.inference.saved_classifier import SavedClassifier
+from calmix.io.writing import check_not_input, check_writable, write_table
+from calmix.runtime.option_values import check_device_name
+from calmix.user_error import UserError, check_least
+
+if TYPE_CHECKING:
+    from calmix.inference.answers import Answers
+
+# Row ids that a summary names.
+LISTED = 20
+
+
+def predict_file(
+    classifier: SavedClassifier,
+    source: str,
+    output: Path,
+    *,
+    columns: ColumnNames,
+    target_accuracy: float | None = None,
+    accept_above: float | None = None,
+    validation: str | None = None,
+    reject_ood: bool = False,
+    skip_blank: bool = False,
+    batch_size: int = 64,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+) -> dict[str, Any]:
+    """Write the answers for the rows of `source`; what was done, ready for JSON.
+
+    With `target_accuracy` the threshold rests on `validation`, a labelled file, by default on the validation
+    rows of the run.
+    """
+    check_acceptance_options(target_accuracy, accept_above)
+    check_settings(batch_size, device)
+    check_writable(output)
+    check_not_input(output, source, validation)
+    # The choices of a row have no names, but their number must be that of training.
+    names = classifier.label_names if classifier.task == "choice" else None
+    given = read_input(source, columns, task=classifier.task, label_names=names, skip_blank=skip_blank)
+    settings: dict[str, Any] = {
+        "batch_size": batch_size,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+    }
+    acceptance = acceptance_for(
+        classifier, target_accuracy, accept_above, validation, columns, settings, reject_ood=reject_ood
+    )
+
+    from calmix.inference.answers import answer_table
+    from calmix.inference.prediction import classify
+
+    answers = classify(classifier, given.rows, **settings, title="predict")
+    table, renamed = answer_table(answers, acceptance, given.columns, id_column=columns.id)
+    write_table(output, table)
+    summary: dict[str, Any] = {"output": str(output), "rows": len(given.rows)}
+    for name, count in (("accept", "accepted"), ("reject_ood", "rejected_ood")):
+        if name in table.column_names:
+            summary[count] = int(np.count_nonzero(table.column(name).to_numpy(zero_copy_only=False)))
+    if "accepted" in summary:
+        summary["coverage"] = summary["accepted"] / summary["rows"]
+    return {
+        **summary,
+        **acceptance.facts(),
+        "skipped_rows": list(given.blank),
+        "truncated": int(answers.truncated.sum()),
+        "truncated_rows": answers.row_ids[answers.truncated].tolist()[:LISTED],
+        "max_length": answers.max_length,
+        "renamed_columns": renamed,
+        "notes": notes(given, answers, renamed),
+    }
+
+
+def predict_text(
+    classifier: SavedClassifier,
+    text: str,
+    pair: str | None = None,
+    *,
+    target_accuracy: float | None = None,
+    accept_above: float | None = None,
+    validation: str | None = None,
+    reject_ood: bool = False,
+    batch_size: int = 64,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+) -> dict[str, Any]:
+    """The answer for one text, ready for JSON."""
+    check_acceptance_options(target_accuracy, accept_above)
+    check_settings(batch_size, device)
+    if classifier.task not in (None, "single", "pair"):
+        raise UserError("--text is for texts", file=classifier.source, remedy="give --input FILE")
+    if classifier.task == "pair" and pair is None:
+        raise UserError("this classifier reads pairs of texts", remedy="give --text-pair too")
+    if classifier.task == "single" and pair is not None:
+        raise UserError("this classifier reads single texts", remedy="leave --text-pair out")
+    for option, value in (("--text", text), ("--text-pair", pair)):
+        if value is not None and not value.strip():
+            raise UserError(f"{option} is blank", remedy="give a text")
+    settings: dict[str, Any] = {
+        "batch_size": batch_size,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+    }
+    acceptance = acceptance_for(
+        classifier,
+        target_accuracy,
+        accept_above,
+        validation,
+        classifier.columns(),
+        settings,
+        reject_ood=reject_ood,
+    )
+
+    from calmix.inference.prediction import classify
+
+    rows = Rows.from_columns(["text"], [text], pairs=None if pair is None else [pair])
+    answers = classify(classifier, rows, **settings)
+    probabilities = answers.probabilities()[0]
+    best = int(probabilities.argmax())
+    found: dict[str, Any] = {
+        "predicted_label": answers.label_names[best],
+        "confidence": float(probabilities[best]),
+        "probabilities": dict(zip(answers.label_names, probabilities.tolist(), strict=True)),
+    }
+    accepted, rejected = acceptance.accepts(answers.logits), acceptance.rejects(answers.logits)
+    if accepted is not None:
+        found["accept"] = bool(accepted[0])
+    if rejected is not None:
+        found["reject_ood"] = bool(rejected[0])
+    is_cut = bool(answers.truncated[0])
+    said = [f"the text is longer than {answers.max_length} tokens and was cut"] if is_cut else []
+    return {**found, **acceptance.facts(), "truncated": is_cut, "notes": said}
+
+
+def check_settings(batch_size: int, device: str) -> None:
+    check_least("--batch-size", batch_size, 1)
+    check_device_name(device)
+
+
+def acceptance_for(
+    classifier: SavedClassifier,
+    target_accuracy: float | None,
+    accept_above: float | None,
+    validation: str | None,
+    columns: ColumnNames,
+    settings: dict[str, Any],
+    *,
+    reject_ood: bool,
+) -> Acceptance:
+    """The rule by which answers are accepted, found before the rows are predicted."""
+    out_of_domain = read_ood_threshold(classifier.run, classifier.source) if reject_ood else None
+    if validation is not None and target_accuracy is None:
+        raise UserError("--validation is for a target", remedy="give --target-accuracy too")
+    known, limit = None, None
+    if target_accuracy is not None and validation is not None:
+        from calmix.inference.prediction import as_predictions, classify
+        from calmix.models.loading import trained_labels
+
+        labels = classifier.label_names or trained_labels(classifier.checkpoint)
+        rows = read_rows(validation, "validation", columns, labels, task=classifier.task)
+        known = as_predictions(classify(classifier, rows, **settings, title="validation").logits, rows)
+    elif target_accuracy is not None:
+        stored = classifier.validation()
+        if stored is None:
+            raise UserError(
+                "no validation rows are known of it: a target accuracy is certified on labelled rows",
+                file=classifier.source,
+                remedy="give --validation FILE",
+            )
+        known, limit = stored
+    return decide(target_accuracy, accept_above, known, limit=limit, out_of_domain=out_of_domain)
+
+
+def notes(given: InputRows, answers: Answers, renamed: dict[str, str]) -> list[str]:
+    """What a reader of the answers must know."""
+    said = []
+    if given.blank:
+        said.append(f"{counted(len(given.blank), 'blank row')} left out: {listed(given.blank)}")
+    cut = int(answers.truncated.sum())
+    if cut:
+        share = f"{cut / len(answers.truncated):.1%} of the rows"
+        said.append(f"{counted(cut, 'text')} longer than {answers.max_length} tokens and cut ({share})")
+    said += [f"the input's column {old!r} is kept as {new!r}" for old, new in renamed.items()]
+    said += [f"the input's column {name!r} is not copied: it holds images" for name in given.dropped]
+    return said
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "blank row"), counted(3, "text")
+    ('1 blank row is', '3 texts are')
+    """
+    return f"1 {noun} is" if count == 1 else f"{count:,} {noun}s are"
+
+
+def listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:LISTED]))
+    return shown if len(numbers) <= LISTED else f"{shown} and {len(numbers) - LISTED} more"

@@ -1,0 +1,99 @@
+"""Logits for rows, from a trainer or a saved checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import Trainer
+
+from calmix.calibration.calibrators.calibrator import load_calibrator
+from calmix.calibration.predictions import Predictions
+from calmix.data.rows import Rows
+from calmix.inference.answers import Answers
+from calmix.inference.forward_passes import best_device, forward_logits
+from calmix.inference.saved_classifier import SavedClassifier
+from calmix.models.inputs import Encoded, TextInputs
+from calmix.models.loading import load_inputs, load_trained, trained_labels
+from calmix.runtime.hardware import check_device, prepared_processor
+from calmix.runtime.progress import hush
+from calmix.user_error import UserError
+
+
+def predict_logits(trainer: Trainer, rows: Encoded) -> NDArray[np.float32]:
+    """Logits in the order of the rows; batches are made from long to short, so that little is padded."""
+    view, order = rows.by_length()
+    output: Any = trainer.predict(view)  # type: ignore[arg-type]
+    by_length = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
+    logits = np.empty(by_length.shape, dtype=np.float32)
+    logits[order] = by_length
+    return logits
+
+
+def predict_with_checkpoint(
+    directory: Path,
+    rows: Rows,
+    *,
+    max_length: int | None = None,
+    batch_size: int = 64,
+    device: str = "auto",
+    threads: int | None = None,
+    trust_remote_code: bool = False,
+) -> NDArray[np.float32]:
+    """What a saved classifier says about rows."""
+    hush()
+    check_device(device)
+    model = load_trained(directory, trust_remote_code=trust_remote_code)
+    inputs = load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)
+    encoded = inputs.encode(rows)
+    collator = inputs.collator(is_choice=encoded.is_choice)
+    with prepared_processor(threads):
+        return forward_logits(model, encoded, collator, batch_size=batch_size, device=best_device(device))
+
+
+def as_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
+    return Predictions.from_logits(logits, rows.labels, ids=rows.row_ids, class_names=rows.label_names)
+
+
+def classify(
+    classifier: SavedClassifier,
+    rows: Rows,
+    *,
+    batch_size: int = 64,
+    device: str = "auto",
+    threads: int | None = None,
+    title: str | None = None,
+    trust_remote_code: bool = False,
+) -> Answers:
+    """The calibrated logits of a saved classifier, and which texts were cut; progress under a `title`."""
+    hush()
+    check_device(device)
+    checkpoint, trust = classifier.checkpoint, {"trust_remote_code": trust_remote_code}
+    model = load_trained(checkpoint, **trust)
+    inputs = load_inputs(checkpoint, model, max_length=classifier.max_length, **trust)
+    encoded = inputs.encode(rows)
+    collator = inputs.collator(is_choice=encoded.is_choice)
+    with prepared_processor(threads):
+        logits: NDArray[Any] = forward_logits(
+            model, encoded, collator, batch_size=batch_size, device=best_device(device), title=title
+        )
+    if classifier.calibrator is not None:
+        calibrator = load_calibrator(classifier.calibrator)
+        if calibrator.n_features_in_ != logits.shape[1]:
+            raise UserError(
+                f"a calibrator of {calibrator.n_features_in_} classes beside a network of {logits.shape[1]}",
+                file=classifier.calibrator,
+                remedy="calibrate the network again",
+            )
+        logits = calibrator.transform(logits)
+    truncated = getattr(encoded, "truncated", np.zeros(len(rows), dtype=np.bool_))
+    limit = inputs.max_length if isinstance(inputs, TextInputs) else None
+    return Answers(rows.row_ids, logits, label_names_of(classifier, logits.shape[1]), truncated, limit)
+
+
+def label_names_of(classifier: SavedClassifier, classes: int) -> tuple[str, ...]:
+    """The classes in the order of the logits; the choices of a row are numbered."""
+    names = classifier.label_names or trained_labels(classifier.checkpoint)
+    return names or tuple(str(index) for index in range(classes))

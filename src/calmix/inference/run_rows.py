@@ -1,0 +1,39 @@
+"""The rows behind the stored predictions of a run, read again from its files."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.data.columns import ColumnNames
+from calmix.data.rows import Rows
+from calmix.data.splits import read_splits
+from calmix.io.run_directory import Run
+from calmix.user_error import UserError
+
+COLUMN_KINDS = ("text", "pair", "choices", "label", "id", "image")
+
+
+def rows_of_run(run: Run, *, remedy: str) -> dict[str, Rows]:
+    """Validation and test rows by split; an error if the files no longer hold what was predicted. `remedy`
+    says how the caller takes rows otherwise."""
+    config = run.config()
+    columns = {kind: config.get(f"{kind}_column") for kind in COLUMN_KINDS}
+    splits = read_splits(
+        config["train"],
+        config["validation"],
+        tuple(config["test"]),
+        columns=ColumnNames.from_options(**columns),
+        seed=config["seed"],
+    )
+    named = {"validation": splits.validation, **splits.tests}
+    for name, rows in named.items():
+        stored = predictions_of_run(run, name)
+        assert stored.ids is not None
+        if not np.array_equal(stored.ids, rows.row_ids) or not np.array_equal(stored.labels, rows.labels):
+            raise UserError(
+                f"the rows of {name!r} have changed since the run",
+                file=rows.source,
+                remedy=remedy,
+            )
+    return named

@@ -1,0 +1,230 @@
+"""The run directory: what a run leaves on disk, and where.
+
+RUN/config.yaml            the effective configuration
+    model/                 a standard checkpoint, temperature folded in; model/README.md the model card
+    calibration.json       the fitted temperature and how it was found
+    dynamics.parquet       what training said about every row
+    predictions/<split>.parquet   row id, label, logits (uncalibrated)
+    metrics.json           every split, uncalibrated and calibrated; the sizes and hashes of the other files;
+                           written last: it marks a finished run
+    report.html
+    data_checks.csv        the rows that the data checks found something about; there if they did
+    guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
+    teaching/              of a student: what its teachers say about the training rows; of a teacher that was
+                           trained as a first stage: what it said to its students
+    stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
+    checkpoints/           only while the run is under way; `--resume` reads it; the lock of whoever writes
+                           is in it, calmix.lock
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calmix.io.manifest import find_damage
+from calmix.user_error import UserError
+
+CELLS_FILE = "cells.json"  # marks the directory of a comparison
+
+
+# What names of splits and runs are made of: each becomes a part of a path.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def check_name(name: str, file: Path) -> None:
+    """Refuse a name that would lead out of its directory; a run may have been made by somebody else.
+
+    >>> check_name("books", Path("run/metrics.json"))
+    >>> check_name("../../notes", Path("run/metrics.json"))
+    Traceback (most recent call last):
+    calmix.user_error.UserError: run/metrics.json: '../../notes' cannot be a name; use letters, digits, - _ .
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot be a name", file=file, remedy="use letters, digits, - _ .")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Write to a neighbour, then rename: a reader sees the old file or the whole new one, never half.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "metrics.json"
+    >>> with replacing(target) as fresh:
+    ...     _ = fresh.write_text("{}")
+    >>> target.read_text()
+    '{}'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays last: writers choose a format by it.
+    fresh = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """What `replacing` was writing when its process was killed.
+
+    >>> import tempfile
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> _ = (directory / ".71.metrics.json").write_text("{"), (directory / "metrics.json").write_text("{}")
+    >>> remove_leftovers(directory)
+    >>> [path.name for path in directory.iterdir()]
+    ['metrics.json']
+    """
+    for path in directory.rglob(".*"):
+        number, _, name = path.name[1:].partition(".")
+        # A file of somebody else's may look like one, but is not that of a file of ours.
+        if (
+            number.isdecimal()
+            and name
+            and path.is_file()
+            and (name == "metrics.json" or path.with_name(name).exists())
+        ):
+            path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """JSON that other tools read: no NaN, keys in the order given."""
+    with replacing(path) as fresh:
+        text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+        fresh.write_text(text + "\n", encoding="utf-8")
+
+
+def write_yaml(path: Path, content: Any) -> None:
+    with replacing(path) as fresh:
+        fresh.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def is_comparison(directory: Path) -> bool:
+    return (directory / CELLS_FILE).is_file()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory; holds no state of its own."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """A finished run, or a `UserError` that says what is there instead."""
+        run = cls(Path(path))
+        if not run.path.is_dir():
+            raise UserError("no such run directory", file=run.path, remedy="make one with 'calmix train'")
+        if not run.is_finished:
+            if is_comparison(run.path):
+                remedy = f"name one of its runs, in {run.path / 'runs'}"
+                raise UserError("this is a comparison, not a run", file=run.path, remedy=remedy)
+            if run.config_file.exists():
+                remedy = f"continue it with 'calmix train --resume --output {run.path}'"
+                raise UserError("the run is not finished", file=run.path, remedy=remedy)
+            raise UserError(
+                "not a run directory", file=run.path, remedy="name one that 'calmix train' has made"
+            )
+        return run
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model"
+
+    @property
+    def model_card_file(self) -> Path:
+        return self.model / "README.md"
+
+    @property
+    def calibration_file(self) -> Path:
+        return self.path / "calibration.json"
+
+    @property
+    def dynamics_file(self) -> Path:
+        return self.path / "dynamics.parquet"
+
+    @property
+    def predictions_directory(self) -> Path:
+        return self.path / "predictions"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.json"
+
+    @property
+    def report_file(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def data_checks_file(self) -> Path:
+        return self.path / "data_checks.csv"
+
+    @property
+    def guidance_file(self) -> Path:
+        return self.path / "guidance.json"
+
+    @property
+    def plain_stage(self) -> Path:
+        return self.path / "stages" / "plain"
+
+    @property
+    def teaching(self) -> Path:
+        return self.path / "teaching"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.metrics_file.is_file()
+
+    def config(self) -> dict[str, Any]:
+        return dict(yaml.safe_load(self.config_file.read_text(encoding="utf-8")))
+
+    def metrics(self) -> dict[str, Any]:
+        return dict(json.loads(self.metrics_file.read_text(encoding="utf-8")))
+
+    def guidance(self) -> dict[str, Any]:
+        return dict(json.loads(self.guidance_file.read_text(encoding="utf-8")))
+
+    def calibration(self) -> dict[str, Any]:
+        return dict(json.loads(self.calibration_file.read_text(encoding="utf-8")))
+
+    def damage(self, within: str = "") -> str | None:
+        """The first file that is not as it was when the run was finished, of those that start with `within`.
+
+        A model that was dropped is no damage; of runs that list no files nothing is known.
+        """
+        listed = self.metrics().get("files", {})
+        if not self.model.is_dir():
+            listed = {name: facts for name, facts in listed.items() if not name.startswith("model/")}
+        return find_damage(self.path, listed, within)
+
+    def check_undamaged(self, within: str, remedy: str) -> None:
+        """Refuse to build on files that have changed since."""
+        if (problem := self.damage(within)) is not None:
+            raise UserError(f"the run is damaged: {problem}", file=self.path, remedy=remedy)
+
+    def predictions_file(self, split: str) -> Path:
+        check_name(split, self.metrics_file)
+        return self.predictions_directory / f"{split}.parquet"
+
+    def splits(self) -> list[str]:
+        """The splits of `metrics.json`, in its order: validation, test, then the named ones."""
+        names = list(self.metrics()["splits"])
+        for name in names:
+            check_name(name, self.metrics_file)
+        return names

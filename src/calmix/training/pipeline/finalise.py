@@ -1,0 +1,260 @@
+"""What training leaves: predictions, temperature, metrics, dynamics and the folded checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import Trainer, TrainingArguments
+
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.evaluation import evaluate
+from calmix.calibration.files.prediction_files import write_predictions
+from calmix.calibration.predictions import Predictions
+from calmix.data.rows import Rows
+from calmix.dynamics.dynamics_file import write_dynamics
+from calmix.inference import fold_proof
+from calmix.inference.prediction import as_predictions, predict_logits
+from calmix.io.manifest import make_manifest, sync
+from calmix.io.permissions import as_umask_says
+from calmix.io.run_directory import Run, remove_leftovers, write_json
+from calmix.models.folding import fold_temperature, merged
+from calmix.models.loading import load_trained
+from calmix.runtime.progress import quiet
+from calmix.training.configuration import TrainConfig
+from calmix.training.default_settings import default_settings
+from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
+from calmix.training.pipeline.guidance import write_guidance
+from calmix.training.pipeline.prepared import Prepared
+from calmix.training.pipeline.run_files import remove_checkpoints
+from calmix.training.selection import SELECTION_METRIC
+from calmix.training.trainer import MixupTrainer
+from calmix.user_error import UserError
+
+# Between the epoch's own evaluation and that of the loaded model: the last bits; of mixed precision, more.
+NLL_TOLERANCE, NLL_TOLERANCE_MIXED = 1e-3, 5e-2
+
+
+def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float) -> None:
+    """Predictions, temperature, metrics, dynamics and the folded checkpoint."""
+    splits = prepared.splits
+    named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
+    # Without mixed precision: the saved model will be asked without it too.
+    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
+    predictor = in_full_precision(model, trainer)
+    predictions = {
+        name: as_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
+        for name, rows in named.items()
+    }
+    recorder = trainer.merged_recorder()
+    journal = trainer.merged_journal()
+    if not trainer.is_world_process_zero():
+        # All leave together: a launcher may take the end of one process for a failure of the others.
+        trainer.accelerator.wait_for_everyone()
+        return
+    validation = predictions["validation"]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        scaling = TemperatureScaling().fit(validation.values, validation.labels)
+    check_chosen(run, trainer, scaling.nll_before_)
+    for name, split in predictions.items():
+        write_predictions(run.predictions_file(name), split)
+    write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
+    if recorder is not None and recorder.dynamics().seen.any():
+        write_dynamics(run.dynamics_file, recorder.dynamics())
+    trust = {"trust_remote_code": config.trust_remote_code}
+    save_model(run, model, predictor, prepared, scaling.temperature_, validation, **trust)
+    write_json(
+        run.calibration_file,
+        {
+            "method": "temperature",
+            "temperature": scaling.temperature_,
+            "fitted_on": "validation",
+            "n": len(validation),
+            "nll_before": scaling.nll_before_,
+            "nll_after": scaling.nll_after_,
+            "at_bound": scaling.at_bound_,
+            "warnings": [str(warning.message) for warning in said],
+            "folded": True,
+        },
+    )
+    epochs = history(trainer, journal.losses())
+    learning = judge_run(config, prepared, validation, scaling, epochs)
+    metrics = {
+        "method": config.method,
+        "model": config.model,
+        "seed": config.seed,
+        "temperature": scaling.temperature_,
+        "seconds": round(time.monotonic() - started, 3),
+        "device": str(trainer.args.device),
+        "ece_bins": config.bins,
+        "ece_edges": config.edges,
+        "task": splits.train.task,
+        "label_names": list(splits.train.label_names),
+        "learning_rate": config.learning_rate,
+        "epochs": config.epochs,
+        "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
+        **pixel_facts(prepared),
+        "splits": measure(predictions, scaling.temperature_, config),
+        "history": epochs,
+        "learning": learning.as_dict(),
+        "data_checks": [
+            {"severity": f.severity, "split": f.split, "message": f.message, "count": f.count}
+            for f in prepared.findings
+        ],
+    }
+    if prepared.teaching is not None and trainer.teacher is not None:
+        metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
+    remove_leftovers(run.path)
+    metrics["files"] = sealed_files(run)
+    write_json(run.metrics_file, metrics)
+    remove_checkpoints(run)
+    trainer.accelerator.wait_for_everyone()
+
+
+def check_chosen(run: Run, trainer: MixupTrainer, measured: float) -> None:
+    """See that the model in hand is that of the chosen epoch: its `measured` NLL is what it was then.
+
+    A best checkpoint that is gone is passed over by the Trainer: the last epoch would be saved in its name.
+    """
+    entries = [entry for entry in trainer.state.log_history if f"eval_{SELECTION_METRIC}" in entry]
+    chosen = [entry for entry in entries if entry["step"] == trainer.state.best_global_step]
+    if not chosen:
+        return
+    expected = chosen[-1]["eval_nll"]
+    is_mixed = bool(trainer.args.bf16 or trainer.args.fp16)
+    if abs(measured - expected) > (NLL_TOLERANCE_MIXED if is_mixed else NLL_TOLERANCE) * (1 + expected):
+        raise UserError(
+            f"the weights of the chosen epoch {round(chosen[-1]['epoch'])} are lost: validation NLL is "
+            f"{measured:.4f}, and was {expected:.4f}",
+            file=run.path,
+            remedy="--resume trains again from the newest whole checkpoint",
+        )
+
+
+def sealed_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Sizes and hashes of what was written, and is on disk: later damage is found before it is used."""
+    places = (run.dynamics_file, run.guidance_file, run.calibration_file)
+    files = [file for file in places if file.is_file()]
+    for directory in (run.model, run.predictions_directory):
+        found = [file for file in directory.rglob("*") if file.is_file() and file.suffix != ".md"]
+        files += [file for file in found if not file.name.startswith(".")]
+    for path in (*files, *{file.parent for file in files}):
+        sync(path)
+    return make_manifest(run.path, files)
+
+
+def judge_run(
+    config: TrainConfig,
+    prepared: Prepared,
+    validation: Predictions,
+    scaling: TemperatureScaling,
+    epochs: list[dict[str, Any]],
+) -> Learning:
+    """Whether the run has learned anything, and what to change if it has not."""
+    usual = default_settings(config.model, len(prepared.splits.train), config.batch_size)
+    assert config.learning_rate is not None and config.epochs is not None  # settled before training
+    settings = Settings(
+        learning_rate=config.learning_rate,
+        epochs=config.epochs,
+        usual_rate=usual.learning_rate,
+        usual_epochs=usual.epochs,
+        soft_targets=config.method != "plain" or config.label_smoothing > 0 or bool(config.teacher),
+    )
+    facts = ValidationFacts.of(
+        validation, scaling.temperature_, scaling.at_bound_, settings.lowest_temperature
+    )
+    return judge_learning(facts, epochs, settings)
+
+
+def pixel_facts(prepared: Prepared) -> dict[str, Any]:
+    """Mean and deviation of the training images: noise that is drawn like them needs both."""
+    statistics = getattr(prepared.inputs, "statistics", None)
+    return {} if statistics is None else {"pixels": dataclasses.asdict(statistics)}
+
+
+def measure(
+    predictions: dict[str, Predictions], temperature: float, config: TrainConfig
+) -> dict[str, dict[str, Any]]:
+    """Every split before and after temperature scaling. Validation after it is in-sample, and marked so."""
+    splits: dict[str, dict[str, Any]] = {}
+    for name, split in predictions.items():
+        settings: dict[str, Any] = {"bins": config.bins, "edges": config.edges}
+        calibrated = evaluate(split.with_temperature(temperature), **settings)
+        if name == "validation":
+            calibrated["in_sample"] = True
+        splits[name] = {"uncalibrated": evaluate(split, **settings), "calibrated": calibrated}
+    return splits
+
+
+def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, Any]]:
+    """What every epoch found, and which one was kept."""
+    best = trainer.state.best_global_step
+    return [
+        {
+            "epoch": round(entry["epoch"]),
+            "train_loss": losses.get(round(entry["epoch"]) - 1),
+            "accuracy": entry["eval_accuracy"],
+            "validation_ece": entry.get("eval_ece"),  # runs begun before it was measured
+            "validation_nll": entry["eval_nll"],
+            "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
+            "temperature": entry["eval_temperature"],
+            "chosen": entry["step"] == best,
+        }
+        for entry in trainer.state.log_history
+        if f"eval_{SELECTION_METRIC}" in entry
+    ]
+
+
+def in_full_precision(model: nn.Module, trainer: MixupTrainer) -> Trainer:
+    """A trainer that only predicts."""
+    predictor = Trainer(
+        model=model,
+        args=TrainingArguments(
+            output_dir=trainer.args.output_dir,
+            per_device_eval_batch_size=trainer.args.per_device_eval_batch_size,
+            use_cpu=trainer.args.use_cpu,
+            dataloader_pin_memory=trainer.args.dataloader_pin_memory,
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        data_collator=trainer.data_collator,
+    )
+    quiet(predictor)
+    return predictor
+
+
+def save_model(
+    run: Run,
+    model: nn.Module,
+    predictor: Trainer,
+    prepared: Prepared,
+    temperature: float,
+    validation: Predictions,
+    *,
+    trust_remote_code: bool = False,
+) -> None:
+    """A standard checkpoint whose plain softmax is calibrated: loaded again, and proven on a few rows."""
+    fold_temperature(model, temperature)
+    model.save_pretrained(run.model)  # type: ignore[operator]
+    prepared.inputs.save(run.model)
+    as_umask_says(file for file in list(run.model.rglob("*")) if file.is_file())
+    model.cpu()  # room for the copy on the device
+    encoded = prepared.encoded["validation"]
+    few = np.arange(min(len(encoded), fold_proof.ROWS))
+    batch = predictor.data_collator([encoded[int(position)] for position in few])
+    batch.pop("labels")
+    loaded: Any = load_trained(run.model, trust_remote_code=trust_remote_code)
+    loaded.to(predictor.args.device).eval()
+    with torch.no_grad():
+        logits = loaded(**{name: tensor.to(predictor.args.device) for name, tensor in batch.items()}).logits
+    folded = Predictions.from_logits(logits.float().cpu().numpy(), validation.labels[few])
+    expected = validation.select(few).with_temperature(temperature)
+    error = float(np.abs(folded.probabilities() - expected.probabilities()).max())
+    if error > fold_proof.TOLERANCE:
+        raise RuntimeError(f"the saved model, loaded again, gives probabilities that are off by {error:.2g}")

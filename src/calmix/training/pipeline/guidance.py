@@ -1,0 +1,214 @@
+"""What comes before a guided run: the data map of a plain run, and the rows that are chosen by it.
+
+    plain run (recorder on)  ->  data map  ->  groups of rows  ->  guided run
+
+The plain run is everybody's first stage: it is made once and handed in by whoever keeps runs
+(`experiments.store`). A filter of doubtful labels trains a threshold pass on the rows in question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calmix.data.grouped_batches import RowGroups
+from calmix.data.rows import Rows
+from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.importers import read_data_map
+from calmix.io.run_directory import Run, write_json
+from calmix.mixing.known_rows import KnownRows, LabelFilter
+from calmix.mixing.method import get_method
+from calmix.mixing.needs import DATA_MAP, plain_run_epochs
+from calmix.training.configuration import ALL_ROWS, TrainConfig
+from calmix.training.journal import Journal
+from calmix.training.label_noise.threshold_passes import find_label_noise
+from calmix.user_error import UserError
+
+Positions = NDArray[np.int64]
+
+
+def needs_plain_run(config: TrainConfig) -> bool:
+    """Whether a plain run must come first; settings that it could not serve are refused here."""
+    method = get_method(config.method, **config.options_of_method())
+    by_region = config.train_region != ALL_ROWS
+    least = max(plain_run_epochs(method.needed), plain_run_epochs([DATA_MAP]) if by_region else 0)
+    if config.plain_run and not least:
+        raise UserError(
+            f"--plain-run: {config.method} on all rows needs no plain run",
+            remedy="leave it out, or name a guided method or a --train-region",
+        )
+    if config.epochs is not None and config.epochs < least:  # those that are chosen are enough
+        who = f"--train-region {config.train_region}" if by_region else config.method
+        raise UserError(
+            f"{who} needs a data map of at least {least} epochs", remedy=f"give --epochs {least} or more"
+        )
+    return least > 0
+
+
+def plain_config(config: TrainConfig) -> TrainConfig:
+    """The plain run with its dynamics on the same data, network, seed and settings."""
+    return dataclasses.replace(
+        config.without_teacher(),
+        method="plain",
+        method_options={},
+        label_smoothing=0.0,
+        dynamics="training" if config.dynamics == "off" else config.dynamics,
+        train_region=ALL_ROWS,
+        aum_filter=False,
+        aum_percentile=TrainConfig.aum_percentile,
+        plain_run=None,
+    )
+
+
+def open_plain_run(path: str | Path) -> Run:
+    """A finished plain run with its dynamics, or a `UserError` that says what it is instead."""
+    run = Run.open(path)
+    check_plain_run(run)
+    return run
+
+
+def check_plain_run(run: Run) -> None:
+    made = run.config()
+    smoothing = {"label_smoothing": made.get("label_smoothing"), **(made.get("method_options") or {})}
+    found = f"--method {made['method']}" if made["method"] != "plain" else None
+    if smoothing["label_smoothing"]:
+        found = "label smoothing"  # the margin of a smoothed target is not that of the label
+    if made.get("teacher"):
+        found = "a teacher"
+    if found is not None:
+        raise UserError(
+            f"not a plain run: it was trained with {found}",
+            file=run.path,
+            remedy="give one of --method plain, or leave --plain-run out",
+        )
+    run.check_undamaged("dynamics.parquet", "give another one, or leave --plain-run out")
+    if not run.dynamics_file.is_file():
+        raise UserError(
+            "the plain run recorded no dynamics",
+            file=run.path,
+            remedy="give one that was trained with --dynamics training, or leave --plain-run out",
+        )
+
+
+@dataclass
+class Guidance:
+    """The data map of the training rows, and what was chosen by it."""
+
+    plain: Run
+    config: TrainConfig
+    rows: Rows
+    passes: Path
+    """Where threshold passes are kept."""
+    datamap: DataMap
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_run(cls, plain: Run, config: TrainConfig, rows: Rows, passes: Path) -> Guidance:
+        check_plain_run(plain)
+        datamap = read_data_map(plain.dynamics_file).of_rows(rows.row_ids, source=plain.path)
+        changed = np.flatnonzero(datamap.labels != rows.labels)
+        if len(changed):
+            raise UserError(
+                f"{len(changed)} rows have another label than in the plain run, "
+                f"for example {rows.row_ids[changed[0]]!s}",
+                file=plain.path,
+                remedy="give a plain run on the same training file",
+            )
+        return cls(plain, config, rows, passes, datamap)
+
+    def known_rows(self) -> KnownRows:
+        return KnownRows(self.datamap, self.config.seed, self.filter_labels)
+
+    def filter_labels(self, positions: Positions, rule: LabelFilter) -> Positions:
+        """The rows whose labels stand the test of a threshold pass on these rows alone."""
+        search = find_label_noise(
+            self.config,
+            self.rows.select(positions),
+            self.passes,
+            runs=rule.passes,
+            percentile=rule.percentile,
+        )
+        kept = search.verdict.kept
+        if rule.unscored == "keep" or not search.passes:
+            kept = kept | search.verdict.unscored
+        self.notes.setdefault("label_filters", []).append(
+            {
+                **search.as_dict(),
+                "rows": len(positions),
+                "kept": int(kept.sum()),
+                "unscored_rule": rule.unscored,
+            }
+        )
+        return positions[kept]
+
+    def narrowed(self) -> Guidance:
+        """To the rows of `train_region`, as a data set of their own."""
+        config = self.config
+        regions = self.known_rows().regions()
+        chosen = np.zeros(len(self.rows), dtype=np.bool_)
+        for number, name in enumerate(config.train_region.split("+")):
+            of_region = np.flatnonzero(getattr(regions, name))
+            if config.aum_filter and number == 0:  # of easy+ambiguous, the easy rows are filtered
+                of_region = self.filter_labels(of_region, LabelFilter(config.aum_percentile))
+            chosen[of_region] = True
+        positions = np.flatnonzero(chosen)
+        if len(positions) < 2:
+            raise UserError(
+                f"--train-region {config.train_region}: {len(positions)} rows are left",
+                file=self.plain.path,
+                remedy="train on more rows, or lower --aum-percentile"
+                if config.aum_filter
+                else "train on more rows, or on another region",
+            )
+        self.notes["train_region"] = {
+            "region": config.train_region,
+            "aum_filter": config.aum_filter,
+            **described(self.rows, positions),
+        }
+        rows = self.rows.select(positions)
+        return dataclasses.replace(self, rows=rows, datamap=self.datamap.select(positions))
+
+    def keep_plain_stage(self, run: Run) -> dict[str, Any]:
+        """Copy the files of the plain run that explain the guided one, and tell what there is to say."""
+        run.plain_stage.mkdir(parents=True, exist_ok=True)
+        for file in (self.plain.dynamics_file, self.plain.config_file, self.plain.metrics_file):
+            shutil.copyfile(file, run.plain_stage / file.name)
+        return {
+            "plain_run": {"path": str(self.plain.path), "seconds": self.plain.metrics()["seconds"]},
+            **self.notes,
+        }
+
+
+def write_guidance(
+    run: Run, guidance: Guidance | None, groups: RowGroups | None, rows: Rows, journal: Journal
+) -> None:
+    """`guidance.json` of a run that a plain run guided or whose rows met in groups, as random halves do."""
+    if guidance is None and groups is None:
+        return
+    content = {} if guidance is None else guidance.keep_plain_stage(run)
+    if groups is not None:
+        sets = zip(groups.names, groups.positions, strict=True)
+        content["groups"] = [{"name": name, **described(rows, positions)} for name, positions in sets]
+        content["rows_per_epoch"] = groups.rows_per_epoch
+        content["in_several_groups"] = _repeated(groups.positions)
+        content["tallies"] = journal.tallies()
+        content["pairs"] = journal.pairs
+    write_json(run.guidance_file, content)
+
+
+def described(rows: Rows, positions: Positions) -> dict[str, Any]:
+    """How many rows, and of which classes: a region may be nearly one class."""
+    counts = np.bincount(rows.labels[positions], minlength=rows.class_count)
+    return {"rows": len(positions), "class_counts": counts.tolist()}
+
+
+def _repeated(groups: tuple[Positions, ...]) -> int:
+    """How many rows stand in more than one group."""
+    everything = np.concatenate(groups)
+    return len(everything) - len(np.unique(everything))

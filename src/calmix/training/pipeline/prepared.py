@@ -1,0 +1,91 @@
+"""What training needs, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from transformers import PreTrainedModel
+
+from calmix.data.checks import Finding, check_splits
+from calmix.data.rows import Rows
+from calmix.data.sampling import stratified_sample
+from calmix.data.splits import Splits, read_splits
+from calmix.io.run_directory import Run
+from calmix.models.cutting import cut_layers
+from calmix.models.inputs import Encoded, Inputs
+from calmix.models.network import Network, freeze_embeddings, load_network
+from calmix.training.configuration import ALL_ROWS, TrainConfig
+from calmix.training.distillation.teachers import Teacher
+from calmix.training.distillation.teaching import Teaching
+from calmix.training.pipeline.guidance import Guidance, needs_plain_run
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that training needs, read and checked."""
+
+    splits: Splits
+    encoded: dict[str, Encoded]
+    model: PreTrainedModel
+    inputs: Inputs
+    findings: list[Finding]
+    guidance: Guidance | None = None
+    """What a plain run said about the training rows, where one came first."""
+    teaching: Teaching | None = None
+    """The teachers of a student."""
+
+    def fingerprints(self) -> dict[str, str]:
+        """What a run is made of, beside its options: a run that goes on must find the same."""
+        splits = self.splits
+        named = {"train": splits.train, "validation": splits.validation, **splits.tests}
+        found = {name: rows.fingerprint() for name, rows in named.items()}
+        return found | (self.teaching.fingerprints() if self.teaching is not None else {})
+
+
+def prepare(
+    config: TrainConfig,
+    plain_run: Run | None = None,
+    passes: Path | None = None,
+    teachers: Sequence[Teacher] | None = None,
+) -> Prepared:
+    """Read the data, load the network, encode, and look for what is wrong with the data."""
+    splits = read_data(config)
+    guidance = None
+    if plain_run is not None and passes is not None and needs_plain_run(config):
+        guidance = Guidance.from_run(plain_run, config, splits.train, passes)
+        if config.train_region != ALL_ROWS:
+            guidance = guidance.narrowed()
+            splits = replace(splits, train=guidance.rows)
+    teaching = Teaching.prepare(config, splits.train, teachers) if config.teacher else None
+    network = make_network(config, splits.train)
+    inputs = network.inputs
+    encoded: dict[str, Encoded] = {"train": inputs.encode(splits.train, training_seed=config.seed)}
+    others = {"validation": splits.validation, **splits.tests}
+    if teaching is not None and teaching.unlabelled is not None:
+        others["unlabelled"] = teaching.unlabelled
+    encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
+    findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
+    findings += inputs.findings(encoded, {"train": splits.train, **others})
+    return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
+
+
+def read_data(config: TrainConfig) -> Splits:
+    """The splits; of the training rows as many as are asked for."""
+    splits = read_splits(
+        config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
+    )
+    if config.train_rows is not None and config.train_rows < len(splits.train):
+        splits = replace(splits, train=stratified_sample(splits.train, config.train_rows, config.seed))
+    return splits
+
+
+def make_network(config: TrainConfig, train: Rows) -> Network:
+    """The network to train: loaded or made, cut and frozen."""
+    network = load_network(config.model, train, **config.network_settings())
+    if config.student_layers is not None:
+        cut_layers(network.model, config.student_layers)
+    if config.freeze_embeddings:
+        freeze_embeddings(network)
+    return network

@@ -1,0 +1,96 @@
+"""The layout of the packages: data flows one way, and each `__init__` is a table of contents."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[1] / "src" / "calmix"
+PACKAGES = sorted(file.parent for file in SOURCES.rglob("__init__.py") if file.parent != SOURCES)
+# From top to bottom: a package imports those below it alone, in functions too.
+LAYERS = (
+    ("cli",),
+    ("report",),
+    ("experiments",),
+    ("training",),
+    ("inference",),
+    ("mixing", "models"),
+    ("data", "dynamics", "calibration"),
+    ("io",),
+    ("runtime",),
+    ("user_error",),
+    ("printable",),
+)
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for file in SOURCES.rglob("*.py"):
+        parts = file.relative_to(SOURCES.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imports(file: Path, known: dict[str, Path], *, lazy: bool) -> Iterator[str]:
+    """The modules of calmix that a file imports; with `lazy` those inside functions too, never those that
+    stand under TYPE_CHECKING."""
+
+    def walk(node: ast.AST) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not lazy:
+                continue
+            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("calmix"):
+                for name in child.names:
+                    full = f"{child.module}.{name.name}"
+                    yield full if full in known else str(child.module)
+            if isinstance(child, ast.Import):
+                yield from (name.name for name in child.names if name.name.startswith("calmix"))
+            yield from walk(child)
+
+    return walk(ast.parse(file.read_text(encoding="utf-8")))
+
+
+def test_no_module_imports_itself_by_a_detour_imports_in_functions_included():
+    known = modules()
+    graph = {name: set(imports(file, known, lazy=True)) - {name} for name, file in known.items()}
+    graph = {name: {target for target in targets if target in known} for name, targets in graph.items()}
+    graph["calmix"] = set()  # the public names, loaded lazily
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_packages_import_those_below_them_alone_in_functions_too():
+    known = modules()
+    level = {package: number for number, layer in enumerate(LAYERS) for package in layer}
+    upward = []
+    for name, file in known.items():
+        own = name.split(".")[1] if "." in name else ""
+        if own not in level:
+            continue
+        for target in imports(file, known, lazy=True):
+            other = target.split(".")[1] if "." in target else ""
+            if other in level and other != own and level[other] <= level[own]:
+                upward.append(f"{name} -> {target}")
+    assert not upward
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_the_docstring_of_a_package_lists_what_is_in_it(package):
+    contents = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    listed = {line.split()[0].rstrip("/") for line in contents.splitlines()[1:] if line.strip()}
+    inside = {file.stem for file in package.glob("*.py")} - {"__init__"}
+    inside |= {folder.name for folder in package.iterdir() if (folder / "__init__.py").is_file()}
+    assert listed == inside
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_no_package_has_grown_out_of_a_page(package):
+    assert len(list(package.glob("*.py"))) <= 25
