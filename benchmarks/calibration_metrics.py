@@ -73,7 +73,7 @@ def sample(rows: int, classes: int, dtype: str = "float32", seed: int = 0) -> tu
 
 
 def calmix_ece(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    return calibration_error(probabilities, labels, from_logits=False, kind="top_label", bins=BINS)
+    return calibration_error(probabilities, labels, from_logits=False, notion="top_label", bins=BINS)
 
 
 def torchmetrics_ece(probabilities: np.ndarray, labels: np.ndarray, checks: bool) -> float:
@@ -132,13 +132,13 @@ def calmix_classwise(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 def one_pass_per_class_and_bin(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """The formula as it is usually written: a mask for every bin of every class."""
-    edges = np.arange(BINS + 1) / BINS
+    closed = np.arange(BINS + 1) / BINS
     total = 0.0
     for k in range(probabilities.shape[1]):
         column = np.ascontiguousarray(probabilities[:, k])
         is_class = labels == k
         for m in range(BINS):
-            inside = (column > edges[m]) & (column <= edges[m + 1])
+            inside = (column > closed[m]) & (column <= closed[m + 1])
             if m == 0:
                 inside |= column == 0
             if inside.any():

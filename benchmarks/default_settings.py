@@ -207,9 +207,9 @@ def cell_of(found: dict[str, Any]) -> Cell:
 
 def train_missing(data: Path, store: Path, threads: int, minutes: float) -> None:
     from calmix.runtime.hardware import prepared_processor
-    from calmix.runtime.progress import hush
+    from calmix.runtime.progress import silence_transformers
 
-    hush()
+    silence_transformers()
     done, started = read_store(store), time.monotonic()
     store.parent.mkdir(parents=True, exist_ok=True)
     missing = [cell for cell in plan() if cell not in done]

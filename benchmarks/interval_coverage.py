@@ -107,7 +107,7 @@ def cover(population: Population, size: int, repetitions: int) -> Row:
             found = {name: one for name, one in found.items() if name not in SLOW}
         else:
             sample = ConfidenceSample.pack(predictions.confidence(), predictions.correct())
-            bandwidth = BinaryView(sample, bins=BINS, edges="right").smooth.bandwidth
+            bandwidth = BinaryView(sample, bins=BINS, closed="right").smooth.bandwidth
             true = true | {"smooth_ece": truth.smooth(bandwidth)}
         tally.add({name: one.limits(0) for name, one in found.items()}, true)
     return {"model": population.name, "n": size, **tally.row()}

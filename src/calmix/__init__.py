@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from calmix.calibration.metrics.errors import (
         root_mean_square_calibration_error as root_mean_square_calibration_error,
     )
-    from calmix.calibration.metrics.kolmogorov import kolmogorov_smirnov_test as kolmogorov_smirnov_test
+    from calmix.calibration.metrics.kolmogorov import ks_calibration_test as ks_calibration_test
     from calmix.calibration.metrics.notions import calibration_error as calibration_error
-    from calmix.calibration.metrics.ood import area_under_roc as area_under_roc
     from calmix.calibration.metrics.ood import average_precision_in as average_precision_in
     from calmix.calibration.metrics.ood import average_precision_out as average_precision_out
     from calmix.calibration.metrics.ood import energy_score as energy_score
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from calmix.calibration.metrics.ood import false_positive_rate as false_positive_rate
     from calmix.calibration.metrics.ood import maximum_logit_score as maximum_logit_score
     from calmix.calibration.metrics.ood import maximum_probability_score as maximum_probability_score
+    from calmix.calibration.metrics.ood import ood_auroc as ood_auroc
     from calmix.calibration.metrics.ood import out_of_distribution_table as out_of_distribution_table
     from calmix.calibration.metrics.risk_coverage import (
         area_under_generalised_risk_coverage as area_under_generalised_risk_coverage,
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
         excess_area_under_risk_coverage as excess_area_under_risk_coverage,
     )
     from calmix.calibration.metrics.risk_coverage import risk_coverage_curve as risk_coverage_curve
+    from calmix.calibration.metrics.scores import brier_decomposition as brier_decomposition
     from calmix.calibration.metrics.scores import brier_score as brier_score
-    from calmix.calibration.metrics.scores import brier_split as brier_split
     from calmix.calibration.metrics.scores import negative_log_likelihood as negative_log_likelihood
     from calmix.calibration.metrics.selective import coverage_at_accuracy as coverage_at_accuracy
     from calmix.calibration.metrics.selective import guaranteed_threshold as guaranteed_threshold
@@ -87,14 +87,14 @@ if TYPE_CHECKING:
     from calmix.models.registration import register_networks as register_networks
     from calmix.training.arguments import MixupArguments as MixupArguments
     from calmix.training.distillation.teacher_logits import TeacherLogits as TeacherLogits
-    from calmix.training.recording import RecordsDynamics as RecordsDynamics
+    from calmix.training.recording import DynamicsMixin as DynamicsMixin
     from calmix.training.trainer import MixupTrainer as MixupTrainer
     from calmix.user_error import UserError as UserError
 
 _HOME = {
     "MixupTrainer": "calmix.training.trainer",
     "MixupArguments": "calmix.training.arguments",
-    "RecordsDynamics": "calmix.training.recording",
+    "DynamicsMixin": "calmix.training.recording",
     "TeacherLogits": "calmix.training.distillation.teacher_logits",
     "Method": "calmix.mixing.method",
     "get_method": "calmix.mixing.method",
@@ -121,10 +121,10 @@ _HOME = {
     "classwise_calibration_error": "calmix.calibration.metrics.errors",
     "debiased_calibration_error": "calmix.calibration.metrics.errors",
     "smooth_calibration_error": "calmix.calibration.metrics.smooth",
-    "kolmogorov_smirnov_test": "calmix.calibration.metrics.kolmogorov",
+    "ks_calibration_test": "calmix.calibration.metrics.kolmogorov",
     "negative_log_likelihood": "calmix.calibration.metrics.scores",
     "brier_score": "calmix.calibration.metrics.scores",
-    "brier_split": "calmix.calibration.metrics.scores",
+    "brier_decomposition": "calmix.calibration.metrics.scores",
     # Their intervals.
     "calibration_error_interval": "calmix.calibration.uncertainty.intervals",
     "calibration_error_difference": "calmix.calibration.differences",
@@ -147,7 +147,7 @@ _HOME = {
     "maximum_logit_score": "calmix.calibration.metrics.ood",
     "energy_score": "calmix.calibration.metrics.ood",
     "entropy_score": "calmix.calibration.metrics.ood",
-    "area_under_roc": "calmix.calibration.metrics.ood",
+    "ood_auroc": "calmix.calibration.metrics.ood",
     "average_precision_in": "calmix.calibration.metrics.ood",
     "average_precision_out": "calmix.calibration.metrics.ood",
     "false_positive_rate": "calmix.calibration.metrics.ood",

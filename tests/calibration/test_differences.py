@@ -52,14 +52,14 @@ def test_a_model_does_not_differ_from_itself():
 
 
 @pytest.mark.parametrize("rows", [200, 3000])
-@pytest.mark.parametrize("kind", ["top_label", "classwise"])
-def test_a_model_does_not_differ_from_itself_in_any_metric(rows, kind):
+@pytest.mark.parametrize("notion", ["top_label", "classwise"])
+def test_a_model_does_not_differ_from_itself_in_any_metric(rows, notion):
     """However uncertain its calibration error is, the difference is 0."""
     generator = np.random.default_rng(rows)
     logits = 2.0 * generator.standard_normal((rows, 3))
     labels = (logits + generator.gumbel(size=logits.shape)).argmax(axis=1)
     model = Predictions.from_logits(logits, labels)
-    for name, found in paired_differences(model, model, kind=kind).items():
+    for name, found in paired_differences(model, model, notion=notion).items():
         assert found["difference"] == 0.0, name
         assert found.get("ci", [0.0, 0.0]) == [0.0, 0.0], name
 

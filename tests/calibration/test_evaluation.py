@@ -21,13 +21,13 @@ from calmix.calibration.metrics.errors import (
     overconfidence_error,
     root_mean_square_calibration_error,
 )
-from calmix.calibration.metrics.kolmogorov import kolmogorov_smirnov_test
+from calmix.calibration.metrics.kolmogorov import ks_calibration_test
 from calmix.calibration.metrics.risk_coverage import (
     area_under_generalised_risk_coverage,
     area_under_risk_coverage,
     excess_area_under_risk_coverage,
 )
-from calmix.calibration.metrics.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.metrics.scores import brier_decomposition, brier_score, negative_log_likelihood
 from calmix.calibration.metrics.smooth import smooth_calibration_error
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.uncertainty.binary_view import BinaryView
@@ -60,12 +60,12 @@ def made(rows, classes, seed=0, sharpness=1.3) -> Predictions:
     return Predictions.from_logits(sharpness * logits, labels)
 
 
-def by_hand(predictions, kind, bins, edges):
+def by_hand(predictions, notion, bins, closed):
     """Each value by the function of its own."""
     probabilities, labels = predictions.probabilities(), predictions.labels
     confidence, correct = predictions.confidence(), predictions.correct()
     top = (confidence, correct)
-    split = brier_split(probabilities, labels, from_logits=False, bins=bins, edges=edges)
+    split = brier_decomposition(probabilities, labels, from_logits=False, bins=bins, closed=closed)
     values = {
         "n": len(labels),
         "accuracy": correct.mean(),
@@ -74,7 +74,7 @@ def by_hand(predictions, kind, bins, edges):
         "brier": brier_score(predictions.values, labels, from_logits=True),
         "brier_calibration": split.calibration,
         "brier_refinement": split.refinement,
-        "classwise_ece": classwise_calibration_error(probabilities, labels, bins=bins, edges=edges),
+        "classwise_ece": classwise_calibration_error(probabilities, labels, bins=bins, closed=closed),
         "aurc": area_under_risk_coverage(*top),
         "e_aurc": excess_area_under_risk_coverage(*top),
         "augrc": area_under_generalised_risk_coverage(*top),
@@ -85,36 +85,36 @@ def by_hand(predictions, kind, bins, edges):
         "rmsce": root_mean_square_calibration_error,
         "oe": overconfidence_error,
     }
-    if kind == "classwise":
+    if notion == "classwise":
         each = [(probabilities[:, k], labels == k) for k in range(predictions.classes)]
         for name, function in binned.items():
-            own = np.array([function(*one, bins=bins, edges=edges) for one in each])
+            own = np.array([function(*one, bins=bins, closed=closed) for one in each])
             values[name] = {"mce": own.max(), "rmsce": np.sqrt((own**2).mean())}.get(name, own.mean())
         values["adaptive_ece"] = np.mean([adaptive_calibration_error(*one, bins=bins) for one in each])
         squares = [debiased_calibration_error(*one, bins=bins) ** 2 for one in each]
         values["debiased_rmsce"] = np.sqrt(np.mean(squares))
         return values
-    notion = top if kind == "top_label" else (probabilities[:, 1], labels == 1)
+    notion = top if notion == "top_label" else (probabilities[:, 1], labels == 1)
     for name, function in binned.items():
-        values[name] = function(*notion, bins=bins, edges=edges)
+        values[name] = function(*notion, bins=bins, closed=closed)
     values["adaptive_ece"] = adaptive_calibration_error(*notion, bins=bins)
     values["debiased_rmsce"] = debiased_calibration_error(*notion, bins=bins)
     values["smooth_ece"] = smooth_calibration_error(*notion)
-    test = kolmogorov_smirnov_test(*notion)
+    test = ks_calibration_test(*notion)
     return values | {"ks": test.error, "ks_p_value": test.p_value}
 
 
 @pytest.mark.parametrize(
-    ("kind", "classes"), [("top_label", 2), ("top_label", 7), ("classwise", 5), ("positive", 2)]
+    ("notion", "classes"), [("top_label", 2), ("top_label", 7), ("classwise", 5), ("positive", 2)]
 )
-@pytest.mark.parametrize(("bins", "edges"), [(15, "right"), (10, "left")])
-def test_every_value_is_that_of_its_own_function(kind, classes, bins, edges):
+@pytest.mark.parametrize(("bins", "closed"), [(15, "right"), (10, "left")])
+def test_every_value_is_that_of_its_own_function(notion, classes, bins, closed):
     predictions = made(700, classes)
-    found = evaluate(predictions, bins=bins, edges=edges, kind=kind)
-    expected = by_hand(predictions, kind, bins, edges)
+    found = evaluate(predictions, bins=bins, closed=closed, notion=notion)
+    expected = by_hand(predictions, notion, bins, closed)
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, abs=1e-9), name
-    assert {"kind": kind, "bins": bins, "edges": edges}.items() <= found.items()
+    assert {"notion": notion, "bins": bins, "closed": closed}.items() <= found.items()
     for name in set(expected) - {"n", "mean_confidence", "ks_p_value"}:
         low, high = found[f"{name}_ci"]
         assert low <= high, name
@@ -128,10 +128,10 @@ def test_every_value_is_that_of_its_own_function(kind, classes, bins, edges):
     st.sampled_from(["top_label", "classwise", "positive"]),
 )
 @settings(max_examples=15, deadline=None)
-def test_batches_never_change_a_result(sizes, kind):
+def test_batches_never_change_a_result(sizes, notion):
     predictions = made(sum(sizes), 2, seed=len(sizes))
-    whole = evaluate(predictions, kind=kind, intervals=False)
-    pieces = Evaluation(kind=kind, intervals=False)
+    whole = evaluate(predictions, notion=notion, intervals=False)
+    pieces = Evaluation(notion=notion, intervals=False)
     start = 0
     for size in sizes:
         pieces.update(predictions.rows(start, start + size))
@@ -199,7 +199,7 @@ def test_intervals_of_averages_are_those_of_a_mean(rows):
 def test_two_classes_have_one_error_whether_seen_from_one_or_from_both():
     """p_0 = 1 - p_1: the classwise error is the positive one, and both classes share their noise."""
     predictions = made(2000, 2)
-    both, one = evaluate(predictions, kind="classwise"), evaluate(predictions, kind="positive")
+    both, one = evaluate(predictions, notion="classwise"), evaluate(predictions, notion="positive")
     assert both["ece"] == pytest.approx(one["ece"], abs=1e-9)
     assert both["ece_ci"] == pytest.approx(one["ece_ci"], abs=0.006)
     assert both["ece_noise_floor"] == pytest.approx(one["ece_noise_floor"], rel=0.08)
@@ -216,9 +216,9 @@ def test_two_classes_have_one_error_whether_seen_from_one_or_from_both():
         ([[0.7, 0.2, 0.1]] * 2 + [[0.0, 0.0, 1.0]], [2, 2, 0]),
     ],
 )
-@pytest.mark.parametrize("kind", ["top_label", "classwise"])
-def test_the_smallest_and_the_surest_data_give_finite_numbers(scores, labels, kind):
-    found = evaluate(Predictions.from_probabilities(scores, labels), kind=kind)
+@pytest.mark.parametrize("notion", ["top_label", "classwise"])
+def test_the_smallest_and_the_surest_data_give_finite_numbers(scores, labels, notion):
+    found = evaluate(Predictions.from_probabilities(scores, labels), notion=notion)
     json.dumps(found, allow_nan=False)
     assert found["aurc_ci"][0] <= found["aurc_ci"][1]
 
@@ -226,11 +226,11 @@ def test_the_smallest_and_the_surest_data_give_finite_numbers(scores, labels, ki
 def test_unknown_settings_are_refused():
     predictions = made(20, 3)
     with pytest.raises(ValueError, match="two classes"):
-        evaluate(predictions, kind="positive")
-    with pytest.raises(ValueError, match="kind"):
-        evaluate(predictions, kind="binary")
-    with pytest.raises(ValueError, match="edges"):
-        evaluate(predictions, edges="both")
+        evaluate(predictions, notion="positive")
+    with pytest.raises(ValueError, match="notion"):
+        evaluate(predictions, notion="binary")
+    with pytest.raises(ValueError, match="closed"):
+        evaluate(predictions, closed="both")
     with pytest.raises(ValueError, match="bins"):
         evaluate(predictions, bins=0)
     with pytest.raises(ValueError, match="no rows"):
@@ -245,7 +245,7 @@ def test_unknown_settings_are_refused():
 def test_equal_mass_bins_of_sorted_rows_are_those_of_the_ranks(rows, bins):
     confidence = np.array([value for value, _ in rows]) / 12
     correct = np.array([right for _, right in rows])
-    view = BinaryView(ConfidenceSample.pack(confidence, correct), bins=bins, edges="right")
+    view = BinaryView(ConfidenceSample.pack(confidence, correct), bins=bins, closed="right")
     expected = equal_mass_sums(confidence, correct, bins=bins)
     filled = expected.weight > 0
     assert view.mass_sums.weight[view.mass_sums.weight > 0].tolist() == expected.weight[filled].tolist()

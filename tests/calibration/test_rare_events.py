@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
-from calmix.calibration.binary_view import BinaryView
-from calmix.calibration.binning import assign_bins
-from calmix.calibration.confidence_sample import ConfidenceSample
 from calmix.calibration.differences import calibration_error_difference, paired_differences
 from calmix.calibration.evaluation import evaluate
+from calmix.calibration.metrics.binning import assign_bins
 from calmix.calibration.metrics.scores import brier_rows, log_loss_rows
 from calmix.calibration.predictions import Predictions
+from calmix.calibration.uncertainty.binary_view import BinaryView
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
 from calmix.calibration.uncertainty.gamma_limits import gamma_limits, mean_covariance, mean_variance
 from calmix.calibration.uncertainty.intervals import calibration_error_interval
@@ -88,15 +88,15 @@ def test_a_model_that_excludes_the_other_labels_would_pay_most():
     )
 
 
-@pytest.mark.parametrize("kind", ["top_label", "classwise", "positive"])
-def test_no_error_seen_is_no_proof(kind):
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "positive"])
+def test_no_error_seen_is_no_proof(notion):
     """[0, 0] would say that errors are impossible; 100 rows say that there are at most 3.7 in 100."""
-    found = evaluate(binary(np.linspace(0.98, 0.9999, 100), np.ones(100, bool)), kind=kind)
+    found = evaluate(binary(np.linspace(0.98, 0.9999, 100), np.ones(100, bool)), notion=notion)
     for name in ("aurc", "e_aurc", "augrc", "oe"):
         low, high = found[f"{name}_ci"]
         assert low == 0.0, name
         # Overconfidence weighs by the probability, and that of the class that never came is small.
-        assert (0.0001 if (name, kind) == ("oe", "positive") else 0.01) < high < 0.06, name
+        assert (0.0001 if (name, notion) == ("oe", "positive") else 0.01) < high < 0.06, name
     # One error in 30 would cost about five nats.
     assert 0.1 < found["nll_ci"][1] < 0.3
     assert 0.05 < found["brier_ci"][1] < 0.1
@@ -178,7 +178,7 @@ def test_the_largest_running_sum_is_no_less_than_noise_could_have_left_of_it():
         found = BinaryView(
             ConfidenceSample.pack(confidence, generator.random(150) < confidence - 0.15),
             bins=15,
-            edges="right",
+            closed="right",
         )
         low, high = found.statistic("ks").limits(0)
         held += low <= 0.15 <= high

@@ -24,9 +24,9 @@ from calmix.calibration.metrics.errors import (
     root_mean_square_calibration_error,
     total_calibration_error,
 )
-from calmix.calibration.metrics.kolmogorov import kolmogorov_smirnov_test
+from calmix.calibration.metrics.kolmogorov import ks_calibration_test
 from calmix.calibration.metrics.notions import calibration_error
-from calmix.calibration.metrics.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.metrics.scores import brier_decomposition, brier_score, negative_log_likelihood
 from calmix.calibration.metrics.smooth import smooth_calibration_error
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.uncertainty.intervals import calibration_error_interval
@@ -35,11 +35,11 @@ SCALES = [1e-300, 1e-160, 1e-3, 3.0, 1e20, 1e160, 1e300]
 
 
 def ks_error(confidence, correct, weights=None):
-    return kolmogorov_smirnov_test(confidence, correct, weights=weights).error
+    return ks_calibration_test(confidence, correct, weights=weights).error
 
 
 def ks_p_value(confidence, correct, weights=None):
-    return kolmogorov_smirnov_test(confidence, correct, weights=weights).p_value
+    return ks_calibration_test(confidence, correct, weights=weights).p_value
 
 
 POINT_VALUES = [
@@ -55,8 +55,8 @@ ONE_SHOT = [*POINT_VALUES, debiased_calibration_error, smooth_calibration_error,
 OF_SCORES = [
     negative_log_likelihood,
     brier_score,
-    lambda *rows, **given: brier_split(*rows, **given).calibration,
-    lambda *rows, **given: calibration_error(*rows, kind="classwise", **given),
+    lambda *rows, **given: brier_decomposition(*rows, **given).calibration,
+    lambda *rows, **given: calibration_error(*rows, notion="classwise", **given),
     calibration_error,
 ]
 

@@ -53,7 +53,8 @@ def student(calmix, reviews, teacher, tmp_path):
     """A student of fewer layers, and the arguments that made it."""
     arguments = [
         "distill", *settings(reviews, tmp_path / "student"), "--teacher", teacher, "--student-layers", 2,
-        "--tau", 2, "--hard-weight", 0.3, "--unlabelled", reviews / "other.csv", "--checkpoint-steps", 2,
+        "--distill-temperature", 2, "--label-weight", 0.3, "--unlabelled", reviews / "other.csv",
+        "--checkpoint-steps", 2,
     ]  # fmt: skip
     code, out, err = calmix(*arguments, "--json")
     assert code == 0, err
@@ -64,7 +65,7 @@ def test_a_student_of_fewer_layers_learns_labels_and_answers(student, teacher, r
     run, _, metrics = student
     taught = metrics["distillation"]
     assert [one["name"] for one in taught["teachers"]] == [str(teacher)]
-    assert (taught["tau"], taught["hard_weight"], taught["unlabelled"]) == (2.0, 0.3, 40)
+    assert (taught["distill_temperature"], taught["label_weight"], taught["unlabelled"]) == (2.0, 0.3, 40)
     assert taught["teachers"][0]["temperature"] == read_json(teacher / "metrics.json")["temperature"]
     model = read_json(run / "model" / "config.json")
     assert model["num_hidden_layers"] == 2, "the teacher's own network, cut"
@@ -199,11 +200,11 @@ def test_a_mixed_student_of_another_family_learns_from_several(calmix, reviews, 
     [
         ([], "no teacher; give --teacher RUN"),
         (["--teacher", "nobody"], "nobody: no such teacher"),
-        (["--teacher", "plain", "--tau", "0"], "--tau is 0.0"),
-        (["--teacher", "plain", "--hard-weight", "2"], "--hard-weight is 2.0"),
+        (["--teacher", "plain", "--distill-temperature", "0"], "--distill-temperature is 0.0"),
+        (["--teacher", "plain", "--label-weight", "2"], "--label-weight is 2.0"),
         (
-            ["--teacher", "RUN", "--hard-weight", "1", "--unlabelled", "x.csv"],
-            "--hard-weight 1 leaves it out",
+            ["--teacher", "RUN", "--label-weight", "1", "--unlabelled", "x.csv"],
+            "--label-weight 1 leaves it out",
         ),
         (["--teacher", "RUN", "--teacher-model", "default"], "the teacher is trained already"),
         (["--teacher", "RUN", "--student-layers", "9"], "has 3 layers, fewer than 9"),

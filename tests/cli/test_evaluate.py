@@ -48,12 +48,12 @@ def test_json_is_one_object_with_the_keys_of_a_split(calmix, tmp_path):
 def test_options_reach_the_result(calmix, tmp_path):
     file = write_file(tmp_path / "a.csv")
     code, out, err = calmix(
-        "evaluate", file, "--bins", 10, "--edges", "left", "--kind", "positive", "--seed", 3, "--json"
+        "evaluate", file, "--bins", 10, "--closed", "left", "--notion", "positive", "--seed", 3, "--json"
     )
     assert code == 0, err
     (found,) = json.loads(out)["files"]
-    assert (found["bins"], found["edges"], found["kind"]) == (10, "left", "positive")
-    expected = evaluate(read_predictions(file), bins=10, edges="left", kind="positive", seed=3)
+    assert (found["bins"], found["closed"], found["notion"]) == (10, "left", "positive")
+    expected = evaluate(read_predictions(file), bins=10, closed="left", notion="positive", seed=3)
     assert found["ece"] == pytest.approx(expected["ece"], abs=1e-12)
     assert found["ece_ci"] == pytest.approx(expected["ece_ci"], abs=1e-12)
     code, out, err = calmix("evaluate", file, "--no-intervals", "--json")
@@ -64,11 +64,11 @@ def test_options_reach_the_result(calmix, tmp_path):
 def test_a_configuration_file_gives_options_and_files_and_flags_win(calmix, tmp_path):
     file = write_file(tmp_path / "a.csv")
     config = tmp_path / "evaluate.yaml"
-    config.write_text(f"files: ['{file}']\nbins: 10\nkind: positive\nintervals: false\n")
-    code, out, err = calmix("evaluate", "--config", config, "--kind", "classwise", "--json")
+    config.write_text(f"files: ['{file}']\nbins: 10\nnotion: positive\nintervals: false\n")
+    code, out, err = calmix("evaluate", "--config", config, "--notion", "classwise", "--json")
     assert code == 0, err
     (found,) = json.loads(out)["files"]
-    assert (found["bins"], found["kind"]) == (10, "classwise")
+    assert (found["bins"], found["notion"]) == (10, "classwise")
 
 
 def test_several_files_stand_side_by_side_with_their_differences(calmix, tmp_path, monkeypatch):
@@ -223,8 +223,8 @@ def test_a_bad_file_is_one_line_that_names_the_place(calmix, tmp_path, monkeypat
         ([], "nothing to evaluate"),
         (["nowhere.csv"], "no such file"),
         (["a.xlsx"], "a.xlsx: no such file"),
-        (["a.csv", "--kind", "top"], "kind must be one of top_label, classwise, positive"),
-        (["a.csv", "--edges", "both"], "edges must be 'right' or 'left'"),
+        (["a.csv", "--notion", "top"], "notion must be one of top_label, classwise, positive"),
+        (["a.csv", "--closed", "both"], "closed must be 'right' or 'left'"),
         (["a.csv", "--bins", "0"], "bins must be a whole number above 0"),
         (["a.csv", "--bins", "many"], "--bins"),
         (["a.csv", "--seed", "-1"], "--seed is -1"),

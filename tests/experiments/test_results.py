@@ -53,12 +53,12 @@ def test_a_failed_cell_is_kept_with_its_reason(directory):
 
 def test_other_bins_are_measured_anew_from_the_predictions(directory):
     cells = [cell for cell in Plan.read(directory).cells if cell.fingerprint == "mix-1"]
-    records = collect(RunStore(directory / "runs"), cells, bins=5, edges="left")
+    records = collect(RunStore(directory / "runs"), cells, bins=5, closed="left")
     wanted = next(
         r for r in records if (r["run"], r["split"], r["stage"]) == ("mix-1", "test", "uncalibrated")
     )
     predictions = read_predictions(directory / "runs" / "mix-1" / "predictions" / "test.parquet")
-    assert wanted["ece"] == evaluate(predictions, bins=5, edges="left", intervals=False)["ece"]
+    assert wanted["ece"] == evaluate(predictions, bins=5, closed="left", intervals=False)["ece"]
     assert wanted["ece"] != evaluate(predictions, intervals=False)["ece"]
 
 

@@ -28,31 +28,35 @@ def names(arms):
 
 
 def test_a_student_is_an_arm_and_plain_stands_beside_it():
-    arms = expand(BASE, ["plain:teacher=informed-mixup:tau=2", "cls-mixup:teacher=[plain,input-mixup]"], {})
+    arms = expand(
+        BASE,
+        ["plain:teacher=informed-mixup:distill_temperature=2", "cls-mixup:teacher=[plain,input-mixup]"],
+        {},
+    )
     assert names(arms) == [
         "plain",
-        "plain teacher=informed-mixup tau=2",
+        "plain teacher=informed-mixup distill_temperature=2",
         "cls-mixup teacher=[plain,input-mixup]",
     ]
     assert [arm.is_plain for arm in arms] == [True, False, False]
     configs = [arm.config(BASE, 3) for arm in arms]
     assert [config.teacher for config in configs] == [(), ("informed-mixup",), ("plain", "input-mixup")]
-    assert (configs[1].tau, configs[1].hard_weight) == (2.0, 0.5)
+    assert (configs[1].distill_temperature, configs[1].label_weight) == (2.0, 0.5)
 
 
 def test_how_to_teach_concerns_students_only():
-    vary = {"tau": [1, 2], "teacher": ["none", "plain"]}
+    vary = {"distill_temperature": [1, 2], "teacher": ["none", "plain"]}
     assert names(expand(BASE, ["plain"], vary)) == [
-        "plain", "plain tau=1 teacher=plain", "plain tau=2 teacher=plain",
+        "plain", "plain distill_temperature=1 teacher=plain", "plain distill_temperature=2 teacher=plain",
     ]  # fmt: skip
-    arms = expand(BASE, ["plain", "plain:teacher=plain", "focal"], {"hard_weight": [0.1, 0.9]})
+    arms = expand(BASE, ["plain", "plain:teacher=plain", "focal"], {"label_weight": [0.1, 0.9]})
     assert names(arms) == [
-        "plain", "plain teacher=plain hard_weight=0.1", "plain teacher=plain hard_weight=0.9", "focal",
+        "plain", "plain teacher=plain label_weight=0.1", "plain teacher=plain label_weight=0.9", "focal",
     ]  # fmt: skip
-    with pytest.raises(UserError, match="--tau without a teacher"):
-        expand(BASE, ["plain:tau=2"], {})
-    with pytest.raises(UserError, match="--tau is 0"):
-        expand(BASE, ["plain:teacher=plain:tau=0"], {})
+    with pytest.raises(UserError, match="--distill-temperature without a teacher"):
+        expand(BASE, ["plain:distill_temperature=2"], {})
+    with pytest.raises(UserError, match="--distill-temperature is 0"):
+        expand(BASE, ["plain:teacher=plain:distill_temperature=0"], {})
 
 
 def test_the_reference_of_a_cut_student_is_the_cut_network_taught_by_nobody():
@@ -76,7 +80,7 @@ def test_a_teacher_is_the_run_of_its_own_arm():
             base,
             [
                 "input-mixup", "plain:teacher=input-mixup:student_layers=2", "plain:label_smoothing=0.1",
-                "plain:teacher=plain:teacher_label_smoothing=0.1:tau=4",
+                "plain:teacher=plain:teacher_label_smoothing=0.1:distill_temperature=4",
             ],
             {},
         )
@@ -85,7 +89,7 @@ def test_a_teacher_is_the_run_of_its_own_arm():
     assert teacher_config(student, "input-mixup") == arms["input-mixup"]
     (_, alone) = expand(base, ["plain:teacher=input-mixup:student_layers=2"], {})
     assert alone.config(base, 1) == student, "though no arm has such an option"
-    smoothed = arms["plain teacher=plain teacher_label_smoothing=0.1 tau=4"]
+    smoothed = arms["plain teacher=plain teacher_label_smoothing=0.1 distill_temperature=4"]
     assert teacher_config(smoothed, "plain") == arms["plain label_smoothing=0.1"]
 
 
@@ -112,9 +116,9 @@ def test_unlabelled_rows_are_read_once_for_all_fingerprints(tiny, monkeypatch):
 def test_what_is_not_a_student_keeps_its_saved_form():
     saved = BASE.as_dict()
     assert not set(saved) & {*DISTILLATION, "student_layers"}, "older runs keep their fingerprints"
-    student = dataclasses.replace(BASE, teacher="plain", tau=2.0, student_layers=3)
+    student = dataclasses.replace(BASE, teacher="plain", distill_temperature=2.0, student_layers=3)
     assert TrainConfig.from_dict(json.loads(json.dumps(student.as_dict()))) == student
-    assert student.differences(BASE)[:3] == ["student_layers", "teacher", "tau"]
+    assert student.differences(BASE)[:3] == ["student_layers", "teacher", "distill_temperature"]
     assert set(BASE.differences(student)) == set(student.differences(BASE))
     assert not student.differences(dataclasses.replace(student, output="elsewhere"))
     assert student.without_teacher() == dataclasses.replace(BASE, student_layers=3)
@@ -127,8 +131,8 @@ def test_everything_about_a_teacher_decides_the_fingerprint(tiny, tmp_path):
     shutil.copytree(base.model, run)
     others = [
         {"teacher": "plain"},
-        {"teacher": "plain", "tau": 2.0},
-        {"teacher": "plain", "hard_weight": 0.1},
+        {"teacher": "plain", "distill_temperature": 2.0},
+        {"teacher": "plain", "label_weight": 0.1},
         {"teacher": "plain", "teacher_temperature": False},
         {"teacher": "plain", "teacher_label_smoothing": 0.1},
         {"teacher": "input-mixup"},
@@ -155,7 +159,7 @@ def test_a_teacher_is_trained_once_and_its_answers_outlive_its_weights(tiny, tmp
     assert len(list(teacher.teaching.glob("*.npy"))) == 1
     assert not first.teaching.exists(), "what a first stage says is kept with it"
     store.drop_model(teacher.path.name)
-    second = run_for(store, tiny("x", epochs=1, teacher="plain", tau=2.0))
+    second = run_for(store, tiny("x", epochs=1, teacher="plain", distill_temperature=2.0))
     assert second != first
     assert not teacher.model.exists()
     assert teacher.metrics_file.stat().st_mtime_ns == before

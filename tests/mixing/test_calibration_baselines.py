@@ -175,8 +175,8 @@ def test_kernel_warping_draws_from_a_beta_that_depends_on_the_distance():
     first = float(np.float32(stream(SEED, "ratio", MOMENT.step).beta(1.0, 1.0)))
     unit = torch.nn.functional.normalize(network.features, dim=1).detach().double()
     distance = ((unit - unit[partner]) ** 2).sum(1).numpy()
-    tau = 0.8 * np.exp(-(distance / distance.mean() - 1) / (2 * 0.4**2))
-    ratio = scipy.stats.beta.ppf(first, tau, tau)
+    distill_temperature = 0.8 * np.exp(-(distance / distance.mean() - 1) / (2 * 0.4**2))
+    ratio = scipy.stats.beta.ppf(first, distill_temperature, distill_temperature)
     assert np.ptp(ratio) > 0.01
     hard = one_hot(step.labels, CLASSES).float()
     for row in range(8):

@@ -14,12 +14,12 @@ def traces(figure) -> dict:
     return {trace["name"]: trace for trace in figure.to_dict()["data"]}
 
 
-@pytest.mark.parametrize("edges", ["right", "left"])
+@pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize("bins", [10, 15])
-def test_the_bars_are_the_bins(predictions_of, bins, edges):
+def test_the_bars_are_the_bins(predictions_of, bins, closed):
     predictions = predictions_of(500, seed=1)
-    bar = traces(reliability_figure(predictions, bins=bins, edges=edges))["accuracy"]
-    expected = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, edges=edges)
+    bar = traces(reliability_figure(predictions, bins=bins, closed=closed))["accuracy"]
+    expected = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
     filled = expected.count > 0
     accuracy = np.array(bar["y"])
     np.testing.assert_allclose(bar["x"], ((expected.lower + expected.upper) / 2)[filled], atol=1e-12)

@@ -10,11 +10,11 @@ from calmix.data.rows import Rows
 from calmix.dynamics.margins import observe
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.runtime.progress import quiet
-from calmix.training.recording import RecordsDynamics
+from calmix.training.recording import DynamicsMixin
 from tiny import sentences
 
 
-class Recording(RecordsDynamics, Trainer):
+class Recording(DynamicsMixin, Trainer):
     pass
 
 

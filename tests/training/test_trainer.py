@@ -8,7 +8,7 @@ from transformers import DataCollatorWithPadding, Trainer
 from calmix.data.epoch_order import epoch_batches
 from calmix.mixing.method import get_method
 from calmix.training.arguments import MixupArguments
-from calmix.training.recording import RecordsDynamics
+from calmix.training.recording import DynamicsMixin
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
@@ -162,7 +162,7 @@ def test_works_with_a_hugging_face_dataset_and_its_collator(make_trainer, encode
 
 
 def test_the_mixin_records_for_any_trainer(make_trainer):
-    class Recording(RecordsDynamics, Trainer):
+    class Recording(DynamicsMixin, Trainer):
         pass
 
     recording, ours = make_trainer(trainer=Recording, rows=24), make_trainer(rows=24)

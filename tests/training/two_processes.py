@@ -19,8 +19,8 @@ from calmix.io.run_directory import Run
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.runtime.hardware import wait_for_all_processes
 from calmix.runtime.lock import locked
-from calmix.runtime.processes import is_first_process, leave_group
-from calmix.runtime.progress import hush, quiet
+from calmix.runtime.processes import destroy_process_group, is_first_process
+from calmix.runtime.progress import quiet, silence_transformers
 from calmix.training.arguments import MixupArguments
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teaching import Teaching
@@ -43,7 +43,7 @@ def main() -> None:
     for name, method, options, rows, settings in json.loads(cases):
         train(encoder, Path(output) / name, int(accumulation), method, options, rows, settings)
     take_lock(Path(output))
-    leave_group()
+    destroy_process_group()
 
 
 def take_lock(output: Path) -> None:
@@ -77,7 +77,7 @@ def take_lock(output: Path) -> None:
 def train(encoder, output, accumulation, method, options, rows, settings) -> None:
     output.mkdir(parents=True, exist_ok=True)
     teachers = settings.pop("teachers", ())
-    hush()
+    silence_transformers()
     torch.set_num_threads(1)
     texts, names = sentences(rows, seed=3)
     data = Rows.from_columns(

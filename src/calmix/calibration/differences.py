@@ -10,7 +10,7 @@ import numpy.typing as npt
 from calmix.calibration.class_names import DifferentClasses, are_numbered
 from calmix.calibration.evaluation import Evaluation, Measured
 from calmix.calibration.input_checks import check_confidence, check_correct, check_level
-from calmix.calibration.metrics.binning import Edges, check_bins
+from calmix.calibration.metrics.binning import Closed, check_bins
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.calibration.uncertainty.binary_view import NOTION_ERRORS, BinaryView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
@@ -93,8 +93,8 @@ def paired_differences(
     second: Predictions,
     *,
     bins: int = 15,
-    edges: Edges = "right",
-    kind: Notion = "top_label",
+    closed: Closed = "right",
+    notion: Notion = "top_label",
     seed: int = 0,
 ) -> dict[str, dict[str, Any]]:
     """First minus second, of every metric: `{"ece": {"difference": x, "ci": [low, high]}, ...}`.
@@ -112,7 +112,7 @@ def paired_differences(
     matched, _ = match_rows(first, second)
     measured = []
     for predictions in (first, matched):
-        evaluation = Evaluation(bins=bins, edges=edges, kind=kind)
+        evaluation = Evaluation(bins=bins, closed=closed, notion=notion)
         evaluation.update(predictions)
         measured.append(evaluation.measure(seed, noise_floor=False))
     return measured_differences(measured[0], measured[1], seed=seed)
@@ -124,7 +124,7 @@ def calibration_error_difference(
     metric: str = "ece",
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
@@ -135,7 +135,7 @@ def calibration_error_difference(
     >>> low < 0.3 < high
     True
     """
-    check_bins(bins, edges)
+    check_bins(bins, closed)
     check_level(level)
     if metric not in NOTION_ERRORS:
         raise ValueError(f"metric must be one of {', '.join(NOTION_ERRORS)}, not {metric!r}")
@@ -143,7 +143,7 @@ def calibration_error_difference(
     for confidence, correct in (first, second):
         sure = check_confidence(confidence)
         sample = ConfidenceSample.pack(sure, check_correct(correct, rows=len(sure)))
-        found.append(BinaryView(sample, bins=bins, edges=edges))
+        found.append(BinaryView(sample, bins=bins, closed=closed))
     if len(found[0].sample) != len(found[1].sample):
         raise DifferentRows(f"{len(found[0].sample)} and {len(found[1].sample)} rows")
     return difference_limits(found[0].statistic(metric), found[1].statistic(metric), seed, level)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calmix.calibration.input_checks import Floats
-from calmix.calibration.metrics.binning import Edges, check_bins
+from calmix.calibration.metrics.binning import Closed, check_bins
 from calmix.calibration.metrics.scores import squared_errors
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.calibration.uncertainty.binary_view import BinaryView
@@ -43,14 +43,14 @@ def evaluate(
     predictions: Predictions,
     *,
     bins: int = 15,
-    edges: Edges = "right",
-    kind: Notion = "top_label",
+    closed: Closed = "right",
+    notion: Notion = "top_label",
     intervals: bool = True,
     seed: int = 0,
 ) -> dict[str, Any]:
     """All metrics of one set of predictions, as plain numbers; `<metric>_ci` is the 95 % interval of each.
 
-    `kind` is the notion that the calibration errors measure: of the predicted label (`top_label`), of the
+    `notion` is the notion that the calibration errors measure: of the predicted label (`top_label`), of the
     second class of two (`positive`), or of every class, averaged (`classwise`; without `smooth_ece` and `ks`,
     which are not defined over several classes). Accuracy, scores and the risk areas do not depend on it.
 
@@ -63,7 +63,7 @@ def evaluate(
     >>> result["n"], result["accuracy"], round(result["ece"], 4), round(result["brier"], 4)
     (2, 0.5, 0.35, 0.65)
     """
-    evaluation = Evaluation(bins=bins, edges=edges, kind=kind, intervals=intervals)
+    evaluation = Evaluation(bins=bins, closed=closed, notion=notion, intervals=intervals)
     evaluation.update(predictions)
     return evaluation.result(seed=seed)
 
@@ -72,12 +72,17 @@ class Evaluation:
     """The metrics of predictions that come in batches: `update` with each, then `result`."""
 
     def __init__(
-        self, *, bins: int = 15, edges: Edges = "right", kind: Notion = "top_label", intervals: bool = True
+        self,
+        *,
+        bins: int = 15,
+        closed: Closed = "right",
+        notion: Notion = "top_label",
+        intervals: bool = True,
     ) -> None:
-        check_bins(bins, edges)
-        if kind not in NOTIONS:
-            raise ValueError(f"kind must be one of {', '.join(NOTIONS)}, not {kind!r}")
-        self.bins, self.edges, self.kind, self.intervals = bins, edges, kind, intervals
+        check_bins(bins, closed)
+        if notion not in NOTIONS:
+            raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, not {notion!r}")
+        self.bins, self.closed, self.notion, self.intervals = bins, closed, notion, intervals
         self.rows = 0
         self._classes: ClassView | None = None
         self._top: list[ConfidenceSample] = []
@@ -98,12 +103,12 @@ class Evaluation:
             self._update_block(predictions.rows(start, start + step))
 
     def _begin(self, classes: int) -> None:
-        if self.kind == "positive" and classes != 2:
+        if self.notion == "positive" and classes != 2:
             raise ValueError(
-                f"kind 'positive' needs two classes, not {classes}; use 'classwise' or 'top_label'"
+                f"notion 'positive' needs two classes, not {classes}; use 'classwise' or 'top_label'"
             )
-        self._classes = ClassView(classes, bins=self.bins, edges=self.edges, grouped=self.intervals)
-        columns = {"top_label": 0, "positive": 1, "classwise": classes}[self.kind]
+        self._classes = ClassView(classes, bins=self.bins, closed=self.closed, grouped=self.intervals)
+        columns = {"top_label": 0, "positive": 1, "classwise": classes}[self.notion]
         self._noted = [[] for _ in range(columns)]
 
     def _update_block(self, block: Predictions) -> None:
@@ -139,20 +144,20 @@ class Evaluation:
                     result["ece_corrected"] = ece.interval(seed).corrected
                 if floor is not None:
                     result["ece_noise_floor"], result["ece_noise_floor_p95"] = floor.mean, floor.p95
-        return result | {"kind": self.kind, "bins": self.bins, "edges": self.edges}
+        return result | {"notion": self.notion, "bins": self.bins, "closed": self.closed}
 
     def measure(self, seed: int, *, noise_floor: bool = True) -> Measured:
         """Everything that can be said of the rows so far; a difference needs no noise floor."""
         if self._classes is None:
             raise ValueError("no rows to evaluate")
-        top = BinaryView(self._joined(self._top), bins=self.bins, edges=self.edges)
+        top = BinaryView(self._joined(self._top), bins=self.bins, closed=self.closed)
         notion = top
-        if self.kind == "positive":
-            notion = BinaryView(self._joined(self._noted[0]), bins=self.bins, edges=self.edges)
+        if self.notion == "positive":
+            notion = BinaryView(self._joined(self._noted[0]), bins=self.bins, closed=self.closed)
         classes = self._classes.values()
         values = self._average_values(classes)
         values["mean_confidence"] = float(top.width_sums.confidence.sum() / self.rows)
-        values |= self._classwise_values(classes) if self.kind == "classwise" else notion.values()
+        values |= self._classwise_values(classes) if self.notion == "classwise" else notion.values()
         areas = risk_areas(top.ordered)
         values |= {
             "classwise_ece": classes["ece"],
@@ -164,7 +169,7 @@ class Evaluation:
             return values, {}, None
         statistics = self._average_statistics(top, values) | self._rank_statistics(top, values)
         statistics["classwise_ece"] = self._classes.statistic("ece", top)
-        if self.kind == "classwise":
+        if self.notion == "classwise":
             errors = ("ece", "mce", "rmsce", "oe")
             statistics |= {name: self._classes.statistic(name, top) for name in errors}
             statistics |= ClassView.mass_statistics(self._class_views(), top.mean_gap)
@@ -180,7 +185,7 @@ class Evaluation:
         return parts[0]
 
     def _class_views(self) -> list[BinaryView]:
-        return [BinaryView(self._joined(part), bins=self.bins, edges=self.edges) for part in self._noted]
+        return [BinaryView(self._joined(part), bins=self.bins, closed=self.closed) for part in self._noted]
 
     def _classwise_values(self, classes: dict[str, float]) -> dict[str, float]:
         """The errors of every class's own equal-mass bins are averaged like the others."""

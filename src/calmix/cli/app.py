@@ -12,7 +12,7 @@ from calmix.cli import map as data_map
 from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
 from calmix.printable import say
 from calmix.runtime.optional_packages import missing_extra
-from calmix.runtime.processes import leave_group
+from calmix.runtime.processes import destroy_process_group
 from calmix.user_error import UserError
 
 app = typer.Typer(
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Terminated:
         code = TERMINATED
     finally:
-        leave_group()
+        destroy_process_group()
     if code in (INTERRUPTED, TERMINATED):  # typer, too, makes the one of Ctrl-C
         _complain(f"{'interrupted' if code == INTERRUPTED else 'terminated'}; {how_to_continue(given)}")
     sys.exit(code if isinstance(code, int) else 0)

@@ -89,7 +89,7 @@ def compare(
     train_rows: options.TrainRows = None,
     train_region: options.TrainRegion = "all",
     aum_filter: options.AumFilter = False,
-    aum_percentile: options.AumPercentile = 0.8,
+    aum_quantile: options.AumPercentile = 0.8,
     student_layers: options.StudentLayers = None,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
@@ -107,14 +107,14 @@ def compare(
     checkpoint_steps: options.CheckpointSteps = None,
     checkpoint_minutes: options.CheckpointMinutes = 5.0,
     bins: options.Bins = 15,
-    edges: options.Edges = "right",
+    closed: options.Closed = "right",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on your data, with statistics and a recommendation.
 
-    A teacher makes an arm a student: plain:teacher=informed-mixup:tau=2 trains the teacher once in the same
-    recipe; student_layers=3 is its checkpoint cut. See 'calmix distill'.
+    A teacher makes an arm a student: plain:teacher=informed-mixup:distill_temperature=2 trains the teacher
+    once in the same recipe; student_layers=3 is its checkpoint cut. See 'calmix distill'.
 
     A comparison that was cut off, or is asked for more methods or seeds, goes on and repeats no run.
 

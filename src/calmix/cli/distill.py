@@ -35,11 +35,11 @@ def distill(
             rich_help_panel=COMMON,
         ),
     ] = None,
-    tau: Annotated[
+    distill_temperature: Annotated[
         float,
         typer.Option(help="Temperature of teacher and student in the loss.", rich_help_panel=DISTILLATION),
     ] = 1.0,
-    hard_weight: Annotated[
+    label_weight: Annotated[
         float,
         typer.Option(
             help="α: weight of the labels; that of the teacher is 1 - α.", rich_help_panel=DISTILLATION
@@ -132,7 +132,7 @@ def distill(
     train_rows: options.TrainRows = None,
     train_region: options.TrainRegion = "all",
     aum_filter: options.AumFilter = False,
-    aum_percentile: options.AumPercentile = 0.8,
+    aum_quantile: options.AumPercentile = 0.8,
     freeze_embeddings: options.FreezeEmbeddings = False,
     dynamics: options.Dynamics = "training",
     seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=COMMON)] = 0,
@@ -151,7 +151,7 @@ def distill(
     checkpoint_steps: options.CheckpointSteps = None,
     checkpoint_minutes: options.CheckpointMinutes = 5.0,
     bins: options.Bins = 15,
-    edges: options.Edges = "right",
+    closed: options.Closed = "right",
     trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -162,7 +162,7 @@ def distill(
     times that of the method plus (1 - α) τ² KL(teacher || student), both tempered by τ.
 
     Example: calmix distill --teacher big-run --model default --student-layers 3 --train reviews.csv
-    --test test.csv --tau 2 --hard-weight 0.5 --output small-run
+    --test test.csv --distill-temperature 2 --label-weight 0.5 --output small-run
     """
     network = None
     if not (resume and not train):  # a run to resume knows its own options

@@ -42,8 +42,8 @@ def evaluate(
         ),
     ] = None,
     bins: Annotated[int, typer.Option(help="Bins of equal width.")] = 15,
-    edges: Annotated[str, typer.Option(help="Side on which a bin is closed: right or left.")] = "right",
-    kind: Annotated[
+    closed: Annotated[str, typer.Option(help="Side on which a bin is closed: right or left.")] = "right",
+    notion: Annotated[
         str, typer.Option(help="Whose confidence the errors measure: top_label, classwise or positive.")
     ] = "top_label",
     intervals: Annotated[
@@ -155,8 +155,8 @@ def evaluate(
     result = evaluate_sources(
         sources,
         bins=bins,
-        edges=edges,  # type: ignore[arg-type]  # any text may be typed; it is checked there
-        kind=kind,  # type: ignore[arg-type]
+        closed=closed,  # type: ignore[arg-type]  # any text may be typed; it is checked there
+        notion=notion,  # type: ignore[arg-type]
         intervals=intervals,
         seed=seed,
     )

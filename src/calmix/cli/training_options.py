@@ -145,7 +145,7 @@ CheckpointMinutes = Annotated[
     float, typer.Option(help="Minutes between checkpoints.", rich_help_panel=OUTPUT)
 ]
 Bins = Annotated[int, typer.Option(help="Bins of the calibration errors.", rich_help_panel=OUTPUT)]
-Edges = Annotated[str, typer.Option(help="Bins closed on the 'right' or 'left'.", rich_help_panel=OUTPUT)]
+Closed = Annotated[str, typer.Option(help="Bins closed on the 'right' or 'left'.", rich_help_panel=OUTPUT)]
 
 
 def training_values(

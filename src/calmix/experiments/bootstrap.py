@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.metrics.binning import Edges, assign_bins
+from calmix.calibration.metrics.binning import Closed, assign_bins
 from calmix.calibration.metrics.scores import brier_rows, log_loss_rows
 from calmix.calibration.predictions import Predictions
 from calmix.runtime.randomness import stream
@@ -60,7 +60,7 @@ class RowScores:
     bin_count: int
 
     @classmethod
-    def of(cls, predictions: Predictions, *, bins: int = 15, edges: Edges = "right") -> RowScores:
+    def of(cls, predictions: Predictions, *, bins: int = 15, closed: Closed = "right") -> RowScores:
         if predictions.ids is None:
             raise ValueError("rows are paired by their ids, and these predictions have none")
         confidence = predictions.confidence()
@@ -68,7 +68,7 @@ class RowScores:
         return cls(
             ids=predictions.ids,
             means=np.stack([correct, log_loss_rows(predictions), brier_rows(predictions)]),
-            bins=assign_bins(confidence, bins, edges),
+            bins=assign_bins(confidence, bins, closed),
             confidence=confidence,
             residual=correct - confidence,
             bin_count=bins,

@@ -198,7 +198,7 @@ def with_margin(results: Results, margin: float | None) -> Results:
 def gather(directory: Path) -> Results:
     """Metrics, differences and failures of the runs in the store."""
     plan, store = Plan.read(directory), RunStore(directory / "runs")
-    bins, edges = plan.config["bins"], plan.config["edges"]
+    bins, closed = plan.config["bins"], plan.config["closed"]
     failures = [
         {
             "arm": cell.arm.name,
@@ -213,9 +213,9 @@ def gather(directory: Path) -> Results:
         failure.pop("traceback", None)
     # By arm, then by seed: the order in which a reader looks for them.
     cells = sorted(plan.cells, key=lambda cell: (plan.arms.index(cell.arm), cell.seed))
-    runs = collect(store, cells, bins=bins, edges=edges)
+    runs = collect(store, cells, bins=bins, closed=closed)
     results = Results(plan.config, plan.arms, runs, failures=failures)
-    differences = find_differences(store, cells, results, bins=bins, edges=edges) if runs else []
+    differences = find_differences(store, cells, results, bins=bins, closed=closed) if runs else []
     return dataclasses.replace(results, differences=differences)
 
 

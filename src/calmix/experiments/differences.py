@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from calmix.calibration.files.run_predictions import predictions_of_run
-from calmix.calibration.metrics.binning import Edges
+from calmix.calibration.metrics.binning import Closed
 from calmix.experiments.bootstrap import (
     REPETITIONS,
     Resampled,
@@ -32,7 +32,7 @@ def find_differences(
     results: Results,
     *,
     bins: int,
-    edges: Edges,
+    closed: Closed,
     repetitions: int = REPETITIONS,
 ) -> list[dict[str, Any]]:
     """Bootstrap every split and measure the pairs that tables and recommendation need."""
@@ -42,7 +42,7 @@ def find_differences(
     baseline, _ = contestants([arm for arm in results.arms if arm.name not in unlearned], summary)
     records = []
     for split in results.splits():
-        samples = _resample_split(store, finished, split, bins, edges, repetitions)
+        samples = _resample_split(store, finished, split, bins, closed, repetitions)
         there = {record["arm"] for record in summary if record["split"] == split}
         for pair in pairs(results.arms, there, baseline):
             ours, theirs = samples[pair[0], pair[1]], samples[pair[2], pair[3]]
@@ -55,7 +55,7 @@ def find_differences(
 
 
 def _resample_split(
-    store: RunStore, cells: Sequence[Cell], split: str, bins: int, edges: Edges, repetitions: int
+    store: RunStore, cells: Sequence[Cell], split: str, bins: int, closed: Closed, repetitions: int
 ) -> dict[tuple[str, str], dict[int, Resampled]]:
     """By arm and stage, then by seed."""
     keys, scores = [], []
@@ -64,7 +64,7 @@ def _resample_split(
         for stage in STAGES:
             predictions = predictions_of_run(run, split, calibrated=stage == "calibrated")
             keys.append((cell.arm.name, stage, cell.seed))
-            scores.append(RowScores.of(predictions, bins=bins, edges=edges))
+            scores.append(RowScores.of(predictions, bins=bins, closed=closed))
     samples: dict[tuple[str, str], dict[int, Resampled]] = {}
     for (arm, stage, seed), sample in zip(keys, resample(scores, repetitions=repetitions), strict=True):
         samples.setdefault((arm, stage), {})[seed] = sample

@@ -26,7 +26,7 @@ PLAIN = "plain"
 FIXED = {
     "train", "validation", "test", "output", "method", "method_options", "label_smoothing", "seed",
     "text_column", "pair_column", "choices_column", "label_column", "id_column", "image_column", "bins",
-    "edges", "device", "threads", "checkpoint_steps", "checkpoint_minutes", "trainer", "model_options",
+    "closed", "device", "threads", "checkpoint_steps", "checkpoint_minutes", "trainer", "model_options",
     "teacher_options", "plain_run",
 }  # fmt: skip
 # The kinds of the settings that are None where nobody gives them.

@@ -31,7 +31,7 @@ from calmix.models.folding import last_linear
 from calmix.models.loading import load_inputs, load_trained
 from calmix.models.mix_points import Seams
 from calmix.runtime.hardware import check_device, prepared_processor
-from calmix.runtime.progress import hush
+from calmix.runtime.progress import silence_transformers
 from calmix.runtime.randomness import stream
 from calmix.user_error import UserError
 
@@ -72,7 +72,7 @@ def dropout_with_checkpoint(
     trust_remote_code: bool = False,
 ) -> DropoutPasses:
     """Passes of a saved classifier over rows."""
-    hush()
+    silence_transformers()
     check_device(device)
     model = load_trained(directory, trust_remote_code=trust_remote_code)
     inputs = load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)

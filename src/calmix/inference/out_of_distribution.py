@@ -34,7 +34,7 @@ from calmix.models.inputs import ImageInputs
 from calmix.models.loading import load_inputs, load_trained
 from calmix.runtime.hardware import check_device, prepared_processor
 from calmix.runtime.option_values import check_detection
-from calmix.runtime.progress import hush
+from calmix.runtime.progress import silence_transformers
 from calmix.user_error import UserError
 
 STAGES = ("uncalibrated", "calibrated")
@@ -90,7 +90,7 @@ class Detector:
         device: str = "auto",
         trust_remote_code: bool = False,
     ) -> None:
-        hush()
+        silence_transformers()
         check_device(device)
         self.run, self.passes, self.seed, self.batch_size = run, passes, seed, batch_size
         self.device = best_device(device)

@@ -18,7 +18,7 @@ from calmix.inference.saved_classifier import SavedClassifier
 from calmix.models.inputs import Encoded, TextInputs
 from calmix.models.loading import load_inputs, load_trained, trained_labels
 from calmix.runtime.hardware import check_device, prepared_processor
-from calmix.runtime.progress import hush
+from calmix.runtime.progress import silence_transformers
 from calmix.user_error import UserError
 
 
@@ -43,7 +43,7 @@ def predict_with_checkpoint(
     trust_remote_code: bool = False,
 ) -> NDArray[np.float32]:
     """What a saved classifier says about rows."""
-    hush()
+    silence_transformers()
     check_device(device)
     model = load_trained(directory, trust_remote_code=trust_remote_code)
     inputs = load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)
@@ -68,7 +68,7 @@ def classify(
     trust_remote_code: bool = False,
 ) -> Answers:
     """The calibrated logits of a saved classifier, and which texts were cut; progress under a `title`."""
-    hush()
+    silence_transformers()
     check_device(device)
     checkpoint, trust = classifier.checkpoint, {"trust_remote_code": trust_remote_code}
     model = load_trained(checkpoint, **trust)

@@ -44,7 +44,7 @@ def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
     text = "".join(cell for row in rows for cell in row)
     first = files[0]
     return Table(
-        caption=f"{first['kind']}, {first['bins']} bins, closed on the {first['edges']}",
+        caption=f"{first['notion']}, {first['bins']} bins, closed on the {first['closed']}",
         columns=(
             Column("File", numeric=False),
             *(Column(title, metric.meaning) for title, metric in zip(titles, shown, strict=True)),

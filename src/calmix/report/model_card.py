@@ -153,8 +153,8 @@ def _teachers(metrics: Mapping[str, Any]) -> str:
         return ""
     names = ", ".join(escape_markdown(Path(str(teacher["name"])).name) for teacher in taught["teachers"])
     return (
-        f" It was distilled from {names} (temperature τ = {taught['tau']:g}, weight of the labels "
-        f"α = {taught['hard_weight']:g})."
+        f" It was distilled from {names} (temperature τ = {taught['distill_temperature']:g}, "
+        f"weight of the labels α = {taught['label_weight']:g})."
     )
 
 

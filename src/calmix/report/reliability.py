@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calmix.calibration.metrics.binning import Edges, ReliabilityBins, reliability_bins
+from calmix.calibration.metrics.binning import Closed, ReliabilityBins, reliability_bins
 from calmix.report.page import BLUE, GREY, RED, YELLOW, new_figure
 from calmix.report.tables import Column, Table
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from calmix.calibration.predictions import Predictions
 
 
-def reliability_figure(predictions: Predictions, *, bins: int = 15, edges: Edges = "right") -> Figure:
+def reliability_figure(predictions: Predictions, *, bins: int = 15, closed: Closed = "right") -> Figure:
     """Accuracy per bin of top-label confidence, above the histogram of confidence."""
     from plotly.graph_objects import Bar, Scatter
 
     confidence, correct = predictions.confidence(), predictions.correct()
-    binned = reliability_bins(confidence, correct, bins=bins, edges=edges)
+    binned = reliability_bins(confidence, correct, bins=bins, closed=closed)
     filled = binned.count > 0
     centre = (binned.lower + binned.upper) / 2
     # A hair narrower than the bin, so that neighbours stay apart.
@@ -135,9 +135,9 @@ def _hover_data(binned: ReliabilityBins, filled: np.ndarray[Any, np.dtype[np.boo
     return [list(row) for row in zip(*(column[filled].tolist() for column in columns), strict=True)]
 
 
-def reliability_table(predictions: Predictions, *, bins: int = 15, edges: Edges = "right") -> Table:
+def reliability_table(predictions: Predictions, *, bins: int = 15, closed: Closed = "right") -> Table:
     """The numbers of the diagram, for readers who cannot see it or want to copy them."""
-    binned = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, edges=edges)
+    binned = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
     rows = []
     for place in np.flatnonzero(binned.count):
         gap = binned.mean_confidence[place] - binned.accuracy[place]

@@ -173,7 +173,7 @@ def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:
         ),
         Fact(
             "Distillation",
-            f"τ = {taught['tau']:g}, α = {taught['hard_weight']:g}",
+            f"τ = {taught['distill_temperature']:g}, α = {taught['label_weight']:g}",
             extra or "α weighs the labels",
         ),
     ]
@@ -212,7 +212,7 @@ def _metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _split_blocks(before: Predictions, split: str, metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     after = before.with_temperature(metrics["temperature"])
-    binning = {"bins": metrics["ece_bins"], "edges": metrics["ece_edges"]}
+    binning = {"bins": metrics["ece_bins"], "closed": metrics["ece_edges"]}
     stages = metrics["splits"][split]
     charts = []
     tables: list[Block] = []

@@ -52,7 +52,7 @@ def wait_for_all_processes() -> None:
         torch.distributed.barrier()
 
 
-def is_scattered() -> bool:
+def needs_process_group() -> bool:
     """Whether the run has several processes that have not found each other yet.
 
     They do when arguments of a Trainer are made. Asked first, since making them once more would take the
@@ -61,7 +61,7 @@ def is_scattered() -> bool:
     return not is_alone() and not torch.distributed.is_initialized()
 
 
-def said_by_first(value: bool) -> bool:
+def broadcast_from_rank0(value: bool) -> bool:
     """What the first process says, on all of them."""
     if is_alone():
         return value

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from calmix.runtime.hardware import said_by_first
+from calmix.runtime.hardware import broadcast_from_rank0
 from calmix.runtime.processes import is_alone, is_first_process
 
 SECONDS_BETWEEN_TRIES = 0.5
@@ -45,5 +45,5 @@ def _take(file: IO[str]) -> None:
 
     # Asked again and again: who waits for another process in one long call is given up after a while, and
     # the work that the lock is on may take hours.
-    while not said_by_first(is_first_process() and is_taken()):
+    while not broadcast_from_rank0(is_first_process() and is_taken()):
         time.sleep(SECONDS_BETWEEN_TRIES)

@@ -21,7 +21,7 @@ def is_alone() -> bool:
     return process_count() == 1
 
 
-def leave_group() -> None:
+def destroy_process_group() -> None:
     """Leave the group of processes that torch has made: its threads abort a process that just ends."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():

@@ -16,7 +16,7 @@ from calmix.printable import printable, say
 SECONDS_BETWEEN_LINES = 15.0
 
 
-def hush() -> None:
+def silence_transformers() -> None:
     """No bars and no remarks of transformers; what matters is said by calmix."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

@@ -28,8 +28,8 @@ class MixupArguments(TrainingArguments):
     length_buckets: batches of rows of similar length, so that little is padded.
     optimizer, schedule: NAME:OPTION=VALUE in place of the Trainer's own, for example
         "sgd:momentum=0.9:weight_decay=5e-4" and "step:epochs=[60,120,160]:factor=0.5".
-    tau, hard_weight: of a student (`MixupTrainer(..., teacher=...)`): the temperature of both in the
-        distillation loss, and α, the weight of the method's own loss; 1 − α is the teacher's.
+    distill_temperature, label_weight: of a student (`MixupTrainer(..., teacher=...)`): the temperature of
+        both in the distillation loss, and α, the weight of the method's own loss; 1 − α is the teacher's.
     checkpoint_steps, checkpoint_minutes: save a checkpoint for `--resume` this often, in mid-epoch too.
 
     `label_smoothing_factor` is torch's form; the papers' form is the method option `label_smoothing`.
@@ -41,8 +41,10 @@ class MixupArguments(TrainingArguments):
     )
     dynamics: str = field(default="training", metadata={"help": "training, epoch_end or off."})
     length_buckets: bool = field(default=True, metadata={"help": "Batches of rows of similar length."})
-    tau: float = field(default=1.0, metadata={"help": "Temperature of the distillation loss."})
-    hard_weight: float = field(default=0.5, metadata={"help": "Weight of the labels beside a teacher."})
+    distill_temperature: float = field(
+        default=1.0, metadata={"help": "Temperature of the distillation loss."}
+    )
+    label_weight: float = field(default=0.5, metadata={"help": "Weight of the labels beside a teacher."})
     checkpoint_steps: int | None = field(default=None, metadata={"help": "Steps between checkpoints."})
     checkpoint_minutes: float | None = field(default=None, metadata={"help": "Minutes between checkpoints."})
     optimizer: str | None = field(default=None, metadata={"help": "NAME:OPTION=VALUE, see optimization."})
@@ -67,7 +69,7 @@ class MixupArguments(TrainingArguments):
             read_optimizer(self.optimizer)
         if self.schedule is not None:
             read_schedule(self.schedule)
-        check_distillation(self.tau, self.hard_weight)
+        check_distillation(self.distill_temperature, self.label_weight)
         self.build_method()  # a wrong name or option fails here, not after the data is read
 
     def build_method(self) -> Method:

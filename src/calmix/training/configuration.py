@@ -14,7 +14,7 @@ from calmix.runtime.option_values import DYNAMICS, check_choice, check_device_na
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
 from calmix.user_error import UserError, check_least
 
-EDGES = ("right", "left")
+CLOSED = ("right", "left")
 ALL_ROWS = "all"
 NO_TEACHER = "none"
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
@@ -38,8 +38,8 @@ OWNED = {
     "dataloader_drop_last": "all rows",
     "optimizer": "--optimizer",
     "schedule": "--schedule",
-    "tau": "--tau",
-    "hard_weight": "--hard-weight",
+    "distill_temperature": "--distill-temperature",
+    "label_weight": "--label-weight",
 }
 # Fields of the Trainer that are not looked at where these options stand.
 REPLACED = {
@@ -48,8 +48,8 @@ REPLACED = {
 }
 # Mean nothing without a teacher; left out of what is saved where there is none.
 DISTILLATION = (
-    "teacher", "tau", "hard_weight", "teacher_temperature", "teacher_label_smoothing", "teacher_model",
-    "teacher_options", "teacher_learning_rate", "teacher_epochs", "unlabelled",
+    "teacher", "distill_temperature", "label_weight", "teacher_temperature", "teacher_label_smoothing",
+    "teacher_model", "teacher_options", "teacher_learning_rate", "teacher_epochs", "unlabelled",
 )  # fmt: skip
 
 # Settings of which a teacher that is trained first may have its own.
@@ -80,16 +80,16 @@ class TrainConfig:
     """Train on a region of the data map of a plain run that comes first."""
     aum_filter: bool = False
     """Leave out the rows of the region whose labels are doubtful by their area under the margin."""
-    aum_percentile: float = 0.8
+    aum_quantile: float = 0.8
     plain_run: str | None = None
     """The plain run whose data map is used; left out, one with the same settings is found or made."""
     student_layers: int | None = None
     """Train the checkpoint cut to this many layers."""
     teacher: tuple[str, ...] = ()
     """Runs, checkpoints, predictions files, or methods by which a teacher is trained first."""
-    tau: float = 1.0
+    distill_temperature: float = 1.0
     """Temperature of teacher and student in the distillation loss."""
-    hard_weight: float = 0.5
+    label_weight: float = 0.5
     """α, the weight of the method's own loss; that of the teacher is 1 − α."""
     teacher_temperature: bool = True
     """The teacher's calibrated answers; off, those before its temperature was fitted."""
@@ -117,7 +117,7 @@ class TrainConfig:
     schedule: str | None = None
     """NAME:OPTION=VALUE, in place of a rate that decays to 0 in a line."""
     bins: int = 15
-    edges: str = "right"
+    closed: str = "right"
     device: str = "auto"
     threads: int | None = None
     checkpoint_steps: int | None = None
@@ -148,8 +148,8 @@ class TrainConfig:
             )
         if self.aum_filter and self.train_region == ALL_ROWS:
             raise UserError("--aum-filter filters a region", remedy="give --train-region easy or ambiguous")
-        if not 0 < self.aum_percentile <= 1:
-            raise UserError(f"--aum-percentile is {self.aum_percentile}", remedy="give a share such as 0.8")
+        if not 0 < self.aum_quantile <= 1:
+            raise UserError(f"--aum-quantile is {self.aum_quantile}", remedy="give a share such as 0.8")
         check_rate("--learning-rate", self.learning_rate)
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
@@ -159,8 +159,8 @@ class TrainConfig:
             check_least("--threads", self.threads, 1)
         if self.checkpoint_steps is not None:
             check_least("--checkpoint-steps", self.checkpoint_steps, 1)
-        if self.edges not in EDGES:
-            raise UserError(f"--edges is {self.edges!r}", remedy="choose right or left")
+        if self.closed not in CLOSED:
+            raise UserError(f"--closed is {self.closed!r}", remedy="choose right or left")
         if not isinstance(self.trainer, Mapping):
             raise UserError("'trainer' must be a table of transformers.TrainingArguments fields")
         for name in self.trainer:
@@ -185,7 +185,7 @@ class TrainConfig:
         self.columns()
 
     def _check_distillation(self) -> None:
-        check_distillation(self.tau, self.hard_weight)
+        check_distillation(self.distill_temperature, self.label_weight)
         if self.student_layers is not None:
             check_least("--student-layers", self.student_layers, 1)
         if not 0 <= self.teacher_label_smoothing < 1:
@@ -195,10 +195,10 @@ class TrainConfig:
         check_rate("--teacher-learning-rate", self.teacher_learning_rate)
         if self.teacher_epochs is not None:
             check_least("--teacher-epochs", self.teacher_epochs, 1)
-        if self.unlabelled and self.hard_weight == 1:
+        if self.unlabelled and self.label_weight == 1:
             raise UserError(
-                "--unlabelled rows are learned from the teacher, and --hard-weight 1 leaves it out",
-                remedy="give a --hard-weight below 1",
+                "--unlabelled rows are learned from the teacher, and --label-weight 1 leaves it out",
+                remedy="give a --label-weight below 1",
             )
         changed = [name for name in DISTILLATION if getattr(self, name) != DEFAULTS[name]]
         if changed and not self.teacher:
@@ -272,8 +272,10 @@ def check_rate(option: str, rate: float | None) -> None:
         raise UserError(f"{option} is {rate}", remedy="give a number such as 2e-4")
 
 
-def check_distillation(tau: float, hard_weight: float) -> None:
-    if not (math.isfinite(tau) and tau > 0):
-        raise UserError(f"--tau is {tau}", remedy="give a number above 0, such as 2")
-    if not 0 <= hard_weight <= 1:
-        raise UserError(f"--hard-weight is {hard_weight}", remedy="give a number from 0 to 1")
+def check_distillation(distill_temperature: float, label_weight: float) -> None:
+    if not (math.isfinite(distill_temperature) and distill_temperature > 0):
+        raise UserError(
+            f"--distill-temperature is {distill_temperature}", remedy="give a number above 0, such as 2"
+        )
+    if not 0 <= label_weight <= 1:
+        raise UserError(f"--label-weight is {label_weight}", remedy="give a number from 0 to 1")

@@ -44,7 +44,7 @@ def read_optimizer(text: str) -> tuple[Any, dict[str, Any]]:
     return made, options
 
 
-class OwnOptimization(_Base):
+class OptimizerMixin(_Base):
     """Mixin for a Trainer whose arguments may name an `optimizer` and a `schedule`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -1,6 +1,6 @@
 """The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`.
 
-    class MyTrainer(RecordsDynamics, Trainer): ...
+    class MyTrainer(DynamicsMixin, Trainer): ...
 
     trainer = MyTrainer(model=..., args=..., train_dataset=...)
     trainer.train()
@@ -40,7 +40,7 @@ else:
 DYNAMICS_FILE = "dynamics.safetensors"
 
 
-class RecordsDynamics(_Base):
+class DynamicsMixin(_Base):
     """Mixin: rows keep their identity through training, and what the network says about them is kept."""
 
     recorder: DynamicsRecorder | None = None
@@ -233,7 +233,7 @@ def diverged(epoch: int) -> UserError:
 class _Bookkeeping(TrainerCallback):
     """Calls the mixin at the Trainer's own moments."""
 
-    def __init__(self, trainer: RecordsDynamics) -> None:
+    def __init__(self, trainer: DynamicsMixin) -> None:
         self.trainer = trainer
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -48,17 +48,17 @@ from calmix.runtime.double_precision import in_double
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpointing import Checkpointing
 from calmix.training.checkpoints import check_whole, newest_complete
-from calmix.training.distillation.mixin import LearnsFromTeacher, check_learns_unlabelled, check_teachable
+from calmix.training.distillation.mixin import DistillationMixin, check_learns_unlabelled, check_teachable
 from calmix.training.distillation.teacher_logits import TeacherLogits
 from calmix.training.journal import JOURNAL_FILE, Journal
-from calmix.training.optimization import OwnOptimization
-from calmix.training.recording import RecordsDynamics, count_classes, label_column
+from calmix.training.optimization import OptimizerMixin
+from calmix.training.recording import DynamicsMixin, count_classes, label_column
 from calmix.user_error import UserError
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
 
 
-class MixupTrainer(LearnsFromTeacher, OwnOptimization, RecordsDynamics, Trainer):
+class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
     """Trains with the method that `args.method` names, or with a `method` of your own."""
 
     args: MixupArguments

@@ -251,6 +251,7 @@ def test_scaling_the_logits_scales_the_temperature(seed, factor):
 @settings(max_examples=40, deadline=None)
 @given(finite_logits, st.floats(-50, 50))
 def test_a_shift_of_a_row_and_the_predicted_class_do_not_matter(logits, shift):
+    logits, shift = np.round(logits, 3), round(shift, 3)  # differences of 1e-14 are lost in the sum itself
     labels = np.arange(len(logits)) % logits.shape[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

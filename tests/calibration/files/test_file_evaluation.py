@@ -98,11 +98,11 @@ def test_files_of_every_format_give_the_metrics_of_the_formulas(scores, tmp_path
 def test_the_options_reach_the_metrics(scores, tmp_path):
     values, labels = scores
     write(tmp_path / "p.npz", values["probs"], labels, "probs")
-    (found,) = evaluate_files([tmp_path / "p.npz"], bins=7, edges="left", kind="classwise", intervals=False)[
-        "files"
-    ]
+    (found,) = evaluate_files(
+        [tmp_path / "p.npz"], bins=7, closed="left", notion="classwise", intervals=False
+    )["files"]
     predictions = Predictions.from_probabilities(values["probs"], labels)
-    expected = evaluate(predictions, bins=7, edges="left", kind="classwise", intervals=False)
+    expected = evaluate(predictions, bins=7, closed="left", notion="classwise", intervals=False)
     assert found == {"file": str(tmp_path / "p.npz")} | expected
     assert "ece_ci" not in found
 
@@ -313,10 +313,10 @@ def test_what_cannot_be_evaluated_is_said(scores, tmp_path):
         ([tmp_path / "nowhere.csv"], {}, "no such file"),
         ([tmp_path / "checkpoint"], {}, "--data FILE"),
         ([tmp_path], {}, "not a run directory"),
-        ([tmp_path / "a.csv"], {"kind": "positive"}, "needs two classes"),
-        ([tmp_path / "a.csv"], {"kind": "top"}, "kind must be one of"),
+        ([tmp_path / "a.csv"], {"notion": "positive"}, "needs two classes"),
+        ([tmp_path / "a.csv"], {"notion": "top"}, "notion must be one of"),
         ([tmp_path / "a.csv"], {"bins": 0}, "bins must be"),
-        ([tmp_path / "a.csv"], {"edges": "both"}, "edges must be"),
+        ([tmp_path / "a.csv"], {"closed": "both"}, "closed must be"),
     ]:
         with pytest.raises(UserError, match=said):
             evaluate_files(arguments, **options)

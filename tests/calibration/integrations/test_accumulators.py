@@ -22,7 +22,7 @@ from calmix.calibration.metrics.errors import (
     overconfidence_error,
     root_mean_square_calibration_error,
 )
-from calmix.calibration.metrics.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.metrics.scores import brier_decomposition, brier_score, negative_log_likelihood
 from calmix.calibration.predictions import Predictions
 
 ONE_SHOT = {
@@ -59,27 +59,27 @@ def accumulate(make, batches, shards, update):
 @given(
     drawn=rows_in_shards(),
     bins=st.sampled_from([1, 10, 15, 100]),
-    edges=st.sampled_from(["left", "right"]),
+    closed=st.sampled_from(["left", "right"]),
     weighted=st.booleans(),
     on_edges=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_binned_errors_do_not_depend_on_batches_and_shards(drawn, bins, edges, weighted, on_edges):
+def test_binned_errors_do_not_depend_on_batches_and_shards(drawn, bins, closed, weighted, on_edges):
     generator, rows, batches, shards = drawn
     confidence = generator.integers(0, 101, rows) / 100 if on_edges else generator.random(rows)
     correct = generator.random(rows) < confidence**2
     weights = generator.uniform(0.1, 3.0, rows) if weighted else None
     found = accumulate(
-        lambda: BinnedCalibration(bins=bins, edges=edges),
+        lambda: BinnedCalibration(bins=bins, closed=closed),
         batches,
         shards,
         lambda part, i: part.update(confidence[i], correct[i], None if weights is None else weights[i]),
     )
     for name, function in ONE_SHOT.items():
-        expected = function(confidence, correct, bins=bins, edges=edges, weights=weights)
+        expected = function(confidence, correct, bins=bins, closed=closed, weights=weights)
         assert found[name] == pytest.approx(expected, abs=1e-12), name
     square = debiased_square_error(
-        equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights)
+        equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights)
     )
     # The square: a root would turn a rounding error of 1e-16 beside 0 into 1e-8.
     assert found["debiased_rmsce"] ** 2 == pytest.approx(max(square, 0.0), abs=1e-12)
@@ -105,7 +105,9 @@ def test_classwise_error_and_scores_do_not_depend_on_batches_and_shards(drawn, c
         "accuracy": np.average(predictions.correct(), weights=weights),
         "nll": negative_log_likelihood(logits, labels, from_logits=True, weights=weights),
         "brier": brier_score(logits, labels, from_logits=True, weights=weights),
-        "brier_calibration": brier_split(logits, labels, from_logits=True, weights=weights).calibration,
+        "brier_calibration": brier_decomposition(
+            logits, labels, from_logits=True, weights=weights
+        ).calibration,
         "classwise_ece": classwise_calibration_error(probabilities, labels, weights=weights),
         "ece": expected_calibration_error(predictions.confidence(), predictions.correct(), weights=weights),
         "mce": maximum_calibration_error(predictions.confidence(), predictions.correct(), weights=weights),
@@ -163,7 +165,7 @@ def test_the_positive_notion_looks_at_the_second_class():
     generator = np.random.default_rng(3)
     positive = generator.random(200)
     labels = (generator.random(200) < positive).astype(int)
-    accumulator = PredictionMetrics(2, kind="positive", bins=10)
+    accumulator = PredictionMetrics(2, notion="positive", bins=10)
     accumulator.update(Predictions.from_probabilities(np.stack([1 - positive, positive], 1), labels))
     expected = expected_calibration_error(positive, labels, bins=10)
     assert accumulator.compute()["ece"] == pytest.approx(expected, abs=1e-12)
@@ -173,7 +175,7 @@ def test_the_classwise_notion_is_the_mean_over_classes():
     generator = np.random.default_rng(4)
     probabilities = generator.dirichlet(np.ones(4), 300)
     labels = generator.integers(0, 4, 300)
-    accumulator = PredictionMetrics(4, kind="classwise")
+    accumulator = PredictionMetrics(4, notion="classwise")
     accumulator.update(Predictions.from_probabilities(probabilities, labels))
     found = accumulator.compute()
     assert found["ece"] == found["classwise_ece"]
@@ -228,20 +230,20 @@ def test_the_reliability_diagram_of_a_stream_is_that_of_all_rows():
     ("wrong", "said"),
     [
         (lambda: BinnedCalibration(bins=10).merge(BinnedCalibration(bins=15)), "same bins"),
-        (lambda: BinnedCalibration().merge(BinnedCalibration(edges="left")), "same bins"),
+        (lambda: BinnedCalibration().merge(BinnedCalibration(closed="left")), "same bins"),
         (lambda: ClasswiseCalibration(2).merge(ClasswiseCalibration(3)), "same classes and bins"),
         (lambda: ClasswiseCalibration(3).update([[0.5, 0.5]], [0]), "2 classes where 3 were announced"),
         (
             lambda: PredictionMetrics(3).update(Predictions.from_logits([[0.0, 1.0]], [0])),
             "2 classes where 3 were announced",
         ),
-        (lambda: PredictionMetrics(3, kind="positive"), "needs two classes"),
-        (lambda: PredictionMetrics(3, kind="top"), "kind must be"),
+        (lambda: PredictionMetrics(3, notion="positive"), "needs two classes"),
+        (lambda: PredictionMetrics(3, notion="top"), "notion must be"),
         (lambda: BinnedCalibration(bins=0), "bins must be"),
         (lambda: BinnedCalibration().compute(), "no rows"),
         (lambda: ClasswiseCalibration(2).compute(), "no rows"),
         (lambda: PredictionMetrics(2).compute(), "no rows"),
-        (lambda: PredictionMetrics(2).merge(PredictionMetrics(2, kind="classwise")), "cannot be merged"),
+        (lambda: PredictionMetrics(2).merge(PredictionMetrics(2, notion="classwise")), "cannot be merged"),
         (lambda: BinnedCalibration(borders=[0.5, 0.4]), "borders must be rising"),
         (lambda: BinnedCalibration(borders=[0.5]).merge(BinnedCalibration(bins=2)), "same bins"),
         (lambda: BinnedCalibration().update([np.nan], [1]), "confidence"),

@@ -77,10 +77,10 @@ def test_bins_and_edges_are_passed_on_and_survive_pickling():
     fitted = model().fit(data.data, data.target)
     confidence = fitted.predict_proba(data.data).max(axis=1)
     correct = fitted.predict(data.data) == data.target
-    scorer = pickle.loads(pickle.dumps(CalibrationScorer("ece", bins=4, edges="left")))
-    expected = expected_calibration_error(confidence, correct, bins=4, edges="left")
+    scorer = pickle.loads(pickle.dumps(CalibrationScorer("ece", bins=4, closed="left")))
+    expected = expected_calibration_error(confidence, correct, bins=4, closed="left")
     assert scorer(fitted, data.data, data.target) == pytest.approx(-expected, abs=1e-12)
-    assert repr(scorer) == "CalibrationScorer(metric='ece', bins=4, edges='left')"
+    assert repr(scorer) == "CalibrationScorer(metric='ece', bins=4, closed='left')"
 
 
 def test_unknown_metrics_bins_and_labels_are_refused():

@@ -27,12 +27,12 @@ def cut(predictions, places):
     return [predictions.rows(a, b) for a, b in pairwise(places) if b > a]
 
 
-@pytest.mark.parametrize("kind", ["top_label", "classwise", "positive"])
+@pytest.mark.parametrize("notion", ["top_label", "classwise", "positive"])
 @pytest.mark.parametrize("places", [[1], [400, 1100], [7, 8, 9, 1000]])
-def test_every_metric_and_interval_is_that_of_all_rows_at_once(kind, places):
-    predictions = drawn(1500, 2 if kind == "positive" else 3)
-    whole = evaluate(predictions, kind=kind)
-    streamed = evaluate_batches(cut(predictions, places), kind=kind).result()
+def test_every_metric_and_interval_is_that_of_all_rows_at_once(notion, places):
+    predictions = drawn(1500, 2 if notion == "positive" else 3)
+    whole = evaluate(predictions, notion=notion)
+    streamed = evaluate_batches(cut(predictions, places), notion=notion).result()
     assert streamed.keys() == whole.keys()
     for name, value in whole.items():
         assert streamed[name] == pytest.approx(value, abs=1e-12), name

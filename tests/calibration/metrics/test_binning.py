@@ -34,10 +34,10 @@ def test_an_exact_edge_closes_the_bin_that_the_convention_says(bins):
 @edges_and_bins
 def test_the_neighbours_of_an_edge_are_on_their_own_side(bins):
     inner = np.arange(1, bins) / bins
-    for edges in ("right", "left"):
+    for closed in ("right", "left"):
         below, above = np.nextafter(inner, 0), np.nextafter(inner, 1)
-        assert assign_bins(below, bins, edges).tolist() == list(range(bins - 1))
-        assert assign_bins(above, bins, edges).tolist() == list(range(1, bins))
+        assert assign_bins(below, bins, closed).tolist() == list(range(bins - 1))
+        assert assign_bins(above, bins, closed).tolist() == list(range(1, bins))
 
 
 @pytest.mark.parametrize("k", [29, 57, 58])
@@ -56,7 +56,7 @@ def test_edges_that_ceil_misplaces_are_right(k):
 def test_a_float32_confidence_is_compared_as_what_it_is(k):
     # float32(0.29) is a little less or more than 29/100, and belongs where that number lies.
     exact = Fraction(float(np.float32(k / 100)))
-    sums = equal_width_sums(np.array([k / 100], dtype=np.float32), [1], bins=100, edges="left")
+    sums = equal_width_sums(np.array([k / 100], dtype=np.float32), [1], bins=100, closed="left")
     borders = [Fraction(float(edge)) for edge in np.arange(101) / 100]
     expected = max(m for m in range(100) if borders[m] <= exact)
     assert int(np.flatnonzero(sums.rows)[0]) == expected
@@ -67,11 +67,11 @@ def test_a_float32_confidence_is_compared_as_what_it_is(k):
     st.integers(1, 200),
     st.sampled_from(["right", "left"]),
 )
-def test_bins_are_those_of_a_binary_search(confidence, bins, edges):
+def test_bins_are_those_of_a_binary_search(confidence, bins, closed):
     borders = np.arange(bins + 1) / bins
-    side = "left" if edges == "right" else "right"
+    side = "left" if closed == "right" else "right"
     expected = np.clip(np.searchsorted(borders, confidence, side=side) - 1, 0, bins - 1)
-    assert assign_bins(np.array(confidence), bins, edges).tolist() == expected.tolist()
+    assert assign_bins(np.array(confidence), bins, closed).tolist() == expected.tolist()
 
 
 def test_the_sums_of_a_bin_are_those_of_its_rows():
@@ -144,8 +144,8 @@ def test_bins_that_are_no_number_of_bins_are_refused(bins):
 
 
 def test_unknown_edges_are_refused():
-    with pytest.raises(ValueError, match="edges must be"):
-        reliability_bins([0.5], [1], edges="both")
+    with pytest.raises(ValueError, match="closed must be"):
+        reliability_bins([0.5], [1], closed="both")
 
 
 @pytest.mark.parametrize("level", [2.0, 1.0, 0.0, -0.5, float("nan")])

@@ -35,7 +35,7 @@ CONFIDENCE = [0.95, 0.9, 0.85, 0.6, 0.55, 1.0, 0.3]
 CORRECT = [1, 1, 0, 1, 0, 1, 0]
 
 rows = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60)
-conventions = pytest.mark.parametrize("edges", ["right", "left"])
+conventions = pytest.mark.parametrize("closed", ["right", "left"])
 
 
 def random_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -50,13 +50,13 @@ def random_probabilities(n: int, classes: int, seed: int) -> tuple[np.ndarray, n
     return softmax(1.7 * logits, axis=1), (logits + generator.gumbel(size=logits.shape)).argmax(axis=1)
 
 
-def bins_by_hand(confidence, correct, bins, edges):
+def bins_by_hand(confidence, correct, bins, closed):
     """(share, mean confidence, accuracy) of every filled bin, row by row from the definition."""
     members = [[] for _ in range(bins)]
     for c, y in zip(confidence, correct, strict=True):
         for m in range(bins):
             low, high = m / bins, (m + 1) / bins
-            inside = low < c <= high if edges == "right" else low <= c < high
+            inside = low < c <= high if closed == "right" else low <= c < high
             if inside or (c == 0 and m == 0) or (c == 1 and m == bins - 1):
                 members[m].append((c, y))
                 break
@@ -68,7 +68,7 @@ def bins_by_hand(confidence, correct, bins, edges):
 
 
 @pytest.mark.parametrize(
-    ("bins", "edges", "ece", "oe"),
+    ("bins", "closed", "ece", "oe"),
     [
         (10, "left", 0.3214285714, 0.1592857143),
         (10, "right", 0.1785714286, 0.1189285714),
@@ -76,23 +76,23 @@ def bins_by_hand(confidence, correct, bins, edges):
         (15, "right", 0.2071428571, 0.1283928571),
     ],
 )
-def test_the_oracles(bins, edges, ece, oe):
-    assert expected_calibration_error(CONFIDENCE, CORRECT, bins=bins, edges=edges) == pytest.approx(
+def test_the_oracles(bins, closed, ece, oe):
+    assert expected_calibration_error(CONFIDENCE, CORRECT, bins=bins, closed=closed) == pytest.approx(
         ece, abs=1e-9
     )
     if oe is not None:
-        assert overconfidence_error(CONFIDENCE, CORRECT, bins=bins, edges=edges) == pytest.approx(
+        assert overconfidence_error(CONFIDENCE, CORRECT, bins=bins, closed=closed) == pytest.approx(
             oe, abs=1e-9
         )
 
 
 @conventions
 @pytest.mark.parametrize("bins", [1, 10, 15, 100])
-def test_every_binned_error_is_its_formula(bins, edges):
+def test_every_binned_error_is_its_formula(bins, closed):
     confidence, correct = random_rows(700, seed=bins)
     confidence = np.concatenate([confidence, np.arange(bins + 1) / bins])  # edges among them
     correct = np.concatenate([correct, np.arange(bins + 1) % 2 == 0])
-    found = bins_by_hand(confidence, correct, bins, edges)
+    found = bins_by_hand(confidence, correct, bins, closed)
     expected = (
         sum(w * abs(a - c) for w, c, a in found),
         max(abs(a - c) for _, c, a in found),
@@ -100,7 +100,7 @@ def test_every_binned_error_is_its_formula(bins, edges):
         sum(w * c * max(c - a, 0) for w, c, a in found),
         sum(abs(a - c) for _, c, a in found),
     )
-    values = [error(confidence, correct, bins=bins, edges=edges) for error in BINNED]
+    values = [error(confidence, correct, bins=bins, closed=closed) for error in BINNED]
     assert values == pytest.approx(expected, abs=1e-9)
 
 
@@ -118,36 +118,36 @@ def test_equal_mass_and_debiased_errors_are_their_formulas():
 @conventions
 @pytest.mark.parametrize(("classes", "bins"), [(2, 15), (4, 10), (30, 15), (7, 100)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_classwise_error_is_the_mean_of_the_classes_own(classes, bins, edges, dtype):
+def test_classwise_error_is_the_mean_of_the_classes_own(classes, bins, closed, dtype):
     probabilities, labels = random_probabilities(400, classes, seed=classes)
     probabilities = probabilities.astype(dtype)
     own = [
-        expected_calibration_error(probabilities[:, k], labels == k, bins=bins, edges=edges)
+        expected_calibration_error(probabilities[:, k], labels == k, bins=bins, closed=closed)
         for k in range(classes)
     ]
-    found = classwise_calibration_error(probabilities, labels, bins=bins, edges=edges)
+    found = classwise_calibration_error(probabilities, labels, bins=bins, closed=closed)
     assert found == pytest.approx(np.mean(own), abs=1e-9)
 
 
 @conventions
 @pytest.mark.parametrize("bins", [10, 15, 100])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_classwise_error_places_exact_edges_like_the_others(bins, edges, dtype):
+def test_classwise_error_places_exact_edges_like_the_others(bins, closed, dtype):
     share = (np.arange(bins + 1) / bins).astype(dtype)
     probabilities = np.stack([share, (1 - share.astype(np.float64)).astype(dtype)], axis=1)
     labels = np.arange(bins + 1) % 2
     own = [
-        expected_calibration_error(probabilities[:, k], labels == k, bins=bins, edges=edges) for k in (0, 1)
+        expected_calibration_error(probabilities[:, k], labels == k, bins=bins, closed=closed) for k in (0, 1)
     ]
-    found = classwise_calibration_error(probabilities, labels, bins=bins, edges=edges)
+    found = classwise_calibration_error(probabilities, labels, bins=bins, closed=closed)
     assert found == pytest.approx(np.mean(own), abs=1e-12)
 
 
 @conventions
 @given(rows)
-def test_overconfidence_ece_rmsce_and_mce_are_in_order(edges, sample):
+def test_overconfidence_ece_rmsce_and_mce_are_in_order(closed, sample):
     confidence, correct = zip(*sample, strict=True)
-    ece, mce, rmsce, oe, total = (error(confidence, correct, bins=15, edges=edges) for error in BINNED)
+    ece, mce, rmsce, oe, total = (error(confidence, correct, bins=15, closed=closed) for error in BINNED)
     assert -1e-12 <= oe <= ece + 1e-12
     assert ece <= rmsce + 1e-12
     assert rmsce <= mce + 1e-12
@@ -228,13 +228,13 @@ def test_torchmetrics_agrees_to_its_float32(seed):
         peer = functional.multiclass_calibration_error(
             torch.as_tensor(probabilities), torch.as_tensor(labels), 5, n_bins=15, norm=norm
         )
-        assert error(confidence, correct, bins=15, edges="left") == pytest.approx(float(peer), abs=2e-5)
+        assert error(confidence, correct, bins=15, closed="left") == pytest.approx(float(peer), abs=2e-5)
     positive = random_probabilities(3000, 2, seed)[0][:, 1]
     happened = np.random.default_rng(seed).random(3000) < positive
     peer = functional.binary_calibration_error(
         torch.as_tensor(positive), torch.as_tensor(happened.astype(np.int64)), n_bins=15
     )
-    assert expected_calibration_error(positive, happened, edges="left") == pytest.approx(
+    assert expected_calibration_error(positive, happened, closed="left") == pytest.approx(
         float(peer), abs=2e-5
     )
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calmix.calibration.metrics.kolmogorov import excursion_tail, kolmogorov_smirnov_test
+from calmix.calibration.metrics.kolmogorov import excursion_tail, ks_calibration_test
 
 rows = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.5, 0.7, 0.9, 1.0]), st.booleans()), min_size=1, max_size=40
@@ -20,7 +20,7 @@ def test_the_error_is_the_largest_running_sum_at_the_end_of_a_tie(sample):
     largest = max(
         abs(sum(correct[confidence <= value] - confidence[confidence <= value])) for value in set(confidence)
     )
-    found = kolmogorov_smirnov_test(confidence, correct)
+    found = ks_calibration_test(confidence, correct)
     assert found.error == pytest.approx(largest / len(sample), abs=1e-9)
     assert 0 <= found.p_value <= 1
 
@@ -29,8 +29,8 @@ def test_the_error_is_the_largest_running_sum_at_the_end_of_a_tie(sample):
 def test_the_order_of_the_rows_changes_nothing(sample, random):
     shuffled = list(sample)
     random.shuffle(shuffled)
-    first = kolmogorov_smirnov_test(*zip(*sample, strict=True))
-    second = kolmogorov_smirnov_test(*zip(*shuffled, strict=True))
+    first = ks_calibration_test(*zip(*sample, strict=True))
+    second = ks_calibration_test(*zip(*shuffled, strict=True))
     assert second.error == pytest.approx(first.error, abs=1e-9)
     assert second.p_value == pytest.approx(first.p_value, abs=1e-6)
 
@@ -46,17 +46,14 @@ def test_probmetrics_agrees_where_there_are_no_ties():
         torch.as_tensor(np.stack([1 - positive, positive], axis=1)),
     )
     expected = float(next(iter(found.values())))
-    assert kolmogorov_smirnov_test(positive, happened).error == pytest.approx(expected, abs=1e-5)  # float32
+    assert ks_calibration_test(positive, happened).error == pytest.approx(expected, abs=1e-5)  # float32
 
 
 def test_p_values_of_true_confidences_are_uniform():
     generator = np.random.default_rng(1)
     confidence = generator.beta(3, 1.5, 2000)
     p_values = np.array(
-        [
-            kolmogorov_smirnov_test(confidence, generator.random(2000) < confidence).p_value
-            for _ in range(2000)
-        ]
+        [ks_calibration_test(confidence, generator.random(2000) < confidence).p_value for _ in range(2000)]
     )
     for level in (0.05, 0.2, 0.5):
         # Three standard errors of 2,000 draws, and a little for the steps of a finite walk.
@@ -68,7 +65,7 @@ def test_p_values_of_true_confidences_are_uniform():
 def test_wrong_confidences_are_rejected():
     generator = np.random.default_rng(2)
     confidence = generator.uniform(0.5, 1, 5000)
-    found = kolmogorov_smirnov_test(confidence, generator.random(5000) < confidence - 0.1)
+    found = ks_calibration_test(confidence, generator.random(5000) < confidence - 0.1)
     assert found.error == pytest.approx(0.1, abs=0.03)
     assert found.p_value < 1e-6
 
@@ -85,16 +82,16 @@ def test_the_tail_of_the_excursion_is_that_of_brownian_motion():
 
 
 def test_certain_rows_that_come_true_are_perfect_and_those_that_do_not_impossible():
-    assert kolmogorov_smirnov_test([1.0, 0.0], [1, 0]).p_value == 1.0
-    assert kolmogorov_smirnov_test([1.0, 1.0], [1, 0]).p_value == 0.0
+    assert ks_calibration_test([1.0, 0.0], [1, 0]).p_value == 1.0
+    assert ks_calibration_test([1.0, 1.0], [1, 0]).p_value == 0.0
 
 
 def test_weights_are_repeated_rows_in_the_error():
     generator = np.random.default_rng(3)
     confidence, times = generator.random(100), generator.integers(1, 4, 100)
     correct = generator.random(100) < 0.5
-    weighted = kolmogorov_smirnov_test(confidence, correct, weights=times).error
-    repeated = kolmogorov_smirnov_test(np.repeat(confidence, times), np.repeat(correct, times)).error
+    weighted = ks_calibration_test(confidence, correct, weights=times).error
+    repeated = ks_calibration_test(np.repeat(confidence, times), np.repeat(correct, times)).error
     assert weighted == pytest.approx(repeated, abs=1e-12)
 
 
@@ -121,7 +118,7 @@ def test_the_tail_never_rises_and_reaches_zero():
 def test_a_million_overconfident_rows_have_a_p_value_of_zero():
     confidence = np.linspace(0.55, 0.95, 1_000_000)
     correct = np.random.default_rng(4).random(1_000_000) < confidence - 0.3
-    assert kolmogorov_smirnov_test(confidence, correct).p_value == 0.0
+    assert ks_calibration_test(confidence, correct).p_value == 0.0
 
 
 def test_evaluate_reports_the_p_value_of_zero():
@@ -138,8 +135,8 @@ def test_heavy_weights_do_not_overflow():
     generator = np.random.default_rng(6)
     confidence, weights = generator.random(500), generator.exponential(1.0, 500)
     correct = generator.random(500) < confidence**1.2
-    expected = kolmogorov_smirnov_test(confidence, correct, weights=weights)
+    expected = ks_calibration_test(confidence, correct, weights=weights)
     for scale in (1e-200, 1e160, 1e300):
-        found = kolmogorov_smirnov_test(confidence, correct, weights=scale * weights)
+        found = ks_calibration_test(confidence, correct, weights=scale * weights)
         assert found.p_value == pytest.approx(expected.p_value, rel=1e-9)
         assert found.error == pytest.approx(expected.error, rel=1e-9)

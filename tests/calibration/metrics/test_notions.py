@@ -28,15 +28,15 @@ def test_each_notion_is_the_error_of_its_own_confidence(dtype, from_logits, weig
     if not from_logits:
         probabilities = scores.astype(np.float64)
     weights = generator.uniform(0, 2, 5000) if weighted else None
-    settings = {"bins": 10, "edges": "left", "weights": weights}
+    settings = {"bins": 10, "closed": "left", "weights": weights}
     predicted = probabilities.argmax(axis=1)
     expected = {
         "top_label": expected_calibration_error(probabilities.max(axis=1), predicted == labels, **settings),
         "positive": expected_calibration_error(probabilities[:, 1], labels == 1, **settings),
         "classwise": classwise_calibration_error(probabilities, labels, **settings),
     }
-    for kind, value in expected.items():
-        found = calibration_error(scores, labels, from_logits=from_logits, kind=kind, **settings)
+    for notion, value in expected.items():
+        found = calibration_error(scores, labels, from_logits=from_logits, notion=notion, **settings)
         assert found == pytest.approx(value, abs=1e-9)
 
 
@@ -58,7 +58,7 @@ def test_the_positive_class_needs_two_classes():
     predictions = Predictions.from_logits([[0, 1, 2]], [0])
     with pytest.raises(ValueError, match="two classes"):
         confidence_and_outcome(predictions, "positive")
-    with pytest.raises(ValueError, match="kind"):
+    with pytest.raises(ValueError, match="notion"):
         confidence_and_outcome(predictions, "classwise")
 
 
@@ -77,5 +77,5 @@ def test_ties_go_to_the_lowest_class_whatever_the_path(rows, label):
 
 def test_entries_a_rounding_above_one_are_confidences_of_one():
     scores = np.array([[1.0005, 0.0], [1.0, 0.0]], dtype=np.float32)
-    for kind in ("top_label", "positive", "classwise"):
-        assert 0 <= calibration_error(scores, [0, 0], from_logits=False, kind=kind) < 1e-3
+    for notion in ("top_label", "positive", "classwise"):
+        assert 0 <= calibration_error(scores, [0, 0], from_logits=False, notion=notion) < 1e-3

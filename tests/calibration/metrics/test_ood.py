@@ -12,7 +12,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calmix.calibration.metrics.ood import (
     SCORES,
-    area_under_roc,
     average_precision_in,
     average_precision_out,
     energy_score,
@@ -20,6 +19,7 @@ from calmix.calibration.metrics.ood import (
     false_positive_rate,
     maximum_logit_score,
     maximum_probability_score,
+    ood_auroc,
     out_of_distribution_table,
 )
 
@@ -34,7 +34,7 @@ def logits(rows: int, classes: int, scale: float, seed: int) -> np.ndarray:
 def test_the_areas_are_those_of_scikit_learn_with_many_ties(inside, outside):
     positive = np.repeat([1, 0], [len(inside), len(outside)])
     scores = np.array(inside + outside, dtype=float)
-    assert area_under_roc(inside, outside) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
+    assert ood_auroc(inside, outside) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
     assert average_precision_in(inside, outside) == pytest.approx(
         average_precision_score(positive, scores), abs=1e-12
     )
@@ -46,7 +46,7 @@ def test_the_areas_are_those_of_scikit_learn_with_many_ties(inside, outside):
 @given(few_values, few_values)
 def test_the_rank_sum_is_the_share_of_pairs_in_order(inside, outside):
     credit = [1.0 if a > b else 0.5 if a == b else 0.0 for a in inside for b in outside]
-    assert area_under_roc(inside, outside) == pytest.approx(sum(credit) / len(credit), abs=1e-12)
+    assert ood_auroc(inside, outside) == pytest.approx(sum(credit) / len(credit), abs=1e-12)
 
 
 @given(few_values, few_values, st.sampled_from([0.5, 0.75, 0.8, 0.9, 0.95]))
@@ -83,7 +83,7 @@ def test_sure_rows_do_not_tie(name, dtype):
     sure = np.array([[60.0, 0.0, 0.0], [80.0, 0.0, 0.0]], dtype=dtype)
     less, more = SCORES[name](sure)
     assert less < more
-    assert area_under_roc([more], [less]) == 1.0
+    assert ood_auroc([more], [less]) == 1.0
 
 
 def test_the_odds_of_the_largest_probability_never_underflow():
@@ -93,7 +93,7 @@ def test_the_odds_of_the_largest_probability_never_underflow():
 def test_strictly_increasing_maps_of_the_scores_change_nothing():
     generator = np.random.default_rng(2)
     inside, outside = generator.normal(1, 1, 300).round(1), generator.normal(0, 1, 200).round(1)
-    for metric in (area_under_roc, average_precision_in, average_precision_out, false_positive_rate):
+    for metric in (ood_auroc, average_precision_in, average_precision_out, false_positive_rate):
         assert metric(np.exp(inside), np.exp(outside)) == metric(inside, outside)
         assert metric(inside**3 - 7, outside**3 - 7) == metric(inside, outside)
 
@@ -138,7 +138,7 @@ def test_the_table_holds_every_score_and_measure():
     ],
 )
 def test_scores_that_make_no_sense_are_refused(inside, outside, message):
-    for metric in (area_under_roc, average_precision_in, average_precision_out, false_positive_rate):
+    for metric in (ood_auroc, average_precision_in, average_precision_out, false_positive_rate):
         with pytest.raises(ValueError, match=message):
             metric(inside, outside)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 from sklearn.metrics import brier_score_loss, log_loss
 
-from calmix.calibration.metrics.scores import brier_score, brier_split, negative_log_likelihood
+from calmix.calibration.metrics.scores import brier_decomposition, brier_score, negative_log_likelihood
 from calmix.calibration.predictions import Predictions
 
 
@@ -99,7 +99,7 @@ def test_low_precision_is_read_exactly_and_added_in_float64(dtype):
 def test_the_split_adds_up_and_is_its_formula():
     logits, labels = random_logits(400, 3, seed=5)
     probabilities = softmax(1.5 * logits, axis=1)
-    split = brier_split(probabilities, labels, from_logits=False, bins=10)
+    split = brier_decomposition(probabilities, labels, from_logits=False, bins=10)
     calibration = 0.0
     for k in range(3):
         place = np.clip(np.ceil(probabilities[:, k] * 10).astype(int) - 1, 0, 9)

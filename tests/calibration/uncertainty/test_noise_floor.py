@@ -24,16 +24,16 @@ from calmix.calibration.uncertainty.noise_floor import (
 from calmix.calibration.uncertainty.random_groups import deal_rows
 
 
-@pytest.mark.parametrize("edges", ["right", "left"])
+@pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize("rows", [7, 400])
-def test_it_is_the_mean_and_percentile_of_redrawn_errors(rows, edges):
+def test_it_is_the_mean_and_percentile_of_redrawn_errors(rows, closed):
     generator = np.random.default_rng(rows)
     confidence = generator.choice([0.2, 1 / 3, 0.6, 0.8, 0.93, 1.0], rows)
     slow = [
-        expected_calibration_error(confidence, generator.random(rows) < confidence, edges=edges)
+        expected_calibration_error(confidence, generator.random(rows) < confidence, closed=closed)
         for _ in range(3000)
     ]
-    found = noise_floor(confidence, edges=edges, repetitions=20_000)
+    found = noise_floor(confidence, closed=closed, repetitions=20_000)
     assert found.mean == pytest.approx(np.mean(slow), abs=4 * np.std(slow) / np.sqrt(3000))
     assert found.p95 == pytest.approx(np.quantile(slow, 0.95), rel=0.06)
 
@@ -104,7 +104,7 @@ def test_a_calibrated_model_with_many_classes_is_rarely_alarming(monkeypatch, re
     alarms = 0
     for seed in range(30):
         probabilities, labels = rows_of_true_probabilities(generator, 500, 100)
-        view = ClassView(100, bins=15, edges="right", grouped=True)
+        view = ClassView(100, bins=15, closed="right", grouped=True)
         view.update(probabilities, labels, deal_rows(0, 500))
         columns = [
             ConfidenceSample.pack(column.copy(), labels == k) for k, column in enumerate(probabilities.T)
@@ -115,7 +115,7 @@ def test_a_calibrated_model_with_many_classes_is_rarely_alarming(monkeypatch, re
 
 def test_evaluate_reports_the_floor_of_redrawn_labels():
     probabilities, labels = rows_of_true_probabilities(np.random.default_rng(6), 300, 20)
-    found = evaluate(Predictions.from_probabilities(probabilities, labels), kind="classwise")
+    found = evaluate(Predictions.from_probabilities(probabilities, labels), notion="classwise")
     floor = classwise_noise_floor(probabilities)
     assert (found["ece_noise_floor"], found["ece_noise_floor_p95"]) == pytest.approx((floor.mean, floor.p95))
 

@@ -16,7 +16,7 @@ SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=30)
 @given(SCORES, SCORES)
 def test_metrics_are_those_of_their_functions_ties_and_all(inside, outside):
     found = detection_metrics(inside, outside, repetitions=2)
-    assert found["auroc"] == pytest.approx(ood.area_under_roc(inside, outside))
+    assert found["auroc"] == pytest.approx(ood.ood_auroc(inside, outside))
     assert found["aupr_in"] == pytest.approx(ood.average_precision_in(inside, outside))
     assert found["aupr_out"] == pytest.approx(ood.average_precision_out(inside, outside))
     assert found["fpr95"] == pytest.approx(ood.false_positive_rate(inside, outside))
@@ -42,7 +42,7 @@ def test_limits_are_those_of_a_slow_bootstrap_where_rows_abound():
         second = outside[generator.integers(0, 90, 90)]
         slow.append(
             [
-                ood.area_under_roc(first, second),
+                ood.ood_auroc(first, second),
                 ood.average_precision_in(first, second),
                 ood.average_precision_out(first, second),
                 ood.false_positive_rate(first, second),

@@ -83,7 +83,7 @@ def make_trainer(encoders, tmp_path):
 @pytest.mark.parametrize("method", ["plain", "cls-mixup"])
 def test_with_all_weight_on_the_labels_the_teacher_changes_no_bit(make_trainer, method):
     plain, taught = (make_trainer(rows=ROWS, method_name=method) for _ in range(2))
-    taught.args.hard_weight, taught.args.tau = 1.0, 3.0
+    taught.args.label_weight, taught.args.distill_temperature = 1.0, 3.0
     taught.learn_from(answers())
     plain.train()
     taught.train()
@@ -100,7 +100,7 @@ def divergence(teacher, student, tau):
 @pytest.mark.parametrize("method", ["plain", "focal", "regmixup"])
 def test_a_row_as_it_is_learns_its_own_answer(make_trainer, method):
     teacher = answers()
-    trainer = make_trainer(method_name=method, teacher=teacher, tau=2.0, hard_weight=0.3)
+    trainer = make_trainer(method_name=method, teacher=teacher, distill_temperature=2.0, label_weight=0.3)
     losses, _, positions, result = first_step(trainer)
     soft = divergence(teacher[positions], result.logits.detach().numpy(), 2.0)
     expected = 0.3 * result.losses.detach().numpy() + 0.7 * soft
@@ -115,7 +115,9 @@ def test_a_row_as_it_is_learns_its_own_answer(make_trainer, method):
     ],
 )  # fmt: skip
 def test_a_mixed_row_learns_the_mixed_answers_of_its_two(make_trainer, method, options):
-    trainer = make_trainer(method_name=method, method_options=options, tau=2.0, hard_weight=0.3)
+    trainer = make_trainer(
+        method_name=method, method_options=options, distill_temperature=2.0, label_weight=0.3
+    )
     teacher = answers()
     trainer.learn_from(teacher)
     losses, _, positions, result = first_step(trainer)
@@ -130,7 +132,7 @@ def test_a_mixed_row_learns_the_mixed_answers_of_its_two(make_trainer, method, o
 
 
 def test_a_row_that_keeps_the_nearer_label_learns_the_nearer_answer(make_trainer):
-    trainer = make_trainer(method_name="features-only", hard_weight=0.0)
+    trainer = make_trainer(method_name="features-only", label_weight=0.0)
     teacher = answers()
     trainer.learn_from(teacher)
     losses, _, positions, result = first_step(trainer)
@@ -143,7 +145,9 @@ def test_a_row_that_keeps_the_nearer_label_learns_the_nearer_answer(make_trainer
 def test_a_teacher_that_says_what_the_student_says_moves_nothing(make_trainer):
     moved = {}
     for who in ("itself", "another"):
-        trainer = make_trainer(hard_weight=0.0, tau=2.0, optim="sgd", learning_rate=0.1, dynamics="off")
+        trainer = make_trainer(
+            label_weight=0.0, distill_temperature=2.0, optim="sgd", learning_rate=0.1, dynamics="off"
+        )
         own = trainer.predict(trainer.train_dataset).predictions
         trainer.learn_from(own if who == "itself" else answers())
         before = weights(trainer)
@@ -165,7 +169,7 @@ def test_several_teachers_are_averaged_as_probabilities_each_at_its_own_scale():
 
 
 def test_rows_without_a_label_learn_from_the_teacher_alone(make_trainer):
-    trainer = make_trainer(extra=6, hard_weight=0.4, tau=2.0)
+    trainer = make_trainer(extra=6, label_weight=0.4, distill_temperature=2.0)
     trainer.learn_from(answers(rows=ROWS + 6))
     losses, labels, positions, result = first_step(trainer)
     soft = divergence(answers(rows=ROWS + 6)[positions], result.logits.detach().numpy(), 2.0)
@@ -199,12 +203,14 @@ def test_what_cannot_be_taught_is_refused(make_trainer):
         make_trainer(extra=2, method_name="cls-mixup")
     with pytest.raises(UserError, match="rows without a label need a teacher"):
         make_trainer(extra=2).train()
-    with pytest.raises(UserError, match="rows without a label are learned from the teacher, and hard_weight"):
-        make_trainer(extra=2, teacher=answers(rows=ROWS + 2), hard_weight=1.0).train()
-    with pytest.raises(UserError, match="--tau is 0"):
-        make_trainer(tau=0.0)
-    with pytest.raises(UserError, match=r"--hard-weight is 1\.5"):
-        make_trainer(hard_weight=1.5)
+    with pytest.raises(
+        UserError, match="rows without a label are learned from the teacher, and label_weight"
+    ):
+        make_trainer(extra=2, teacher=answers(rows=ROWS + 2), label_weight=1.0).train()
+    with pytest.raises(UserError, match="--distill-temperature is 0"):
+        make_trainer(distill_temperature=0.0)
+    with pytest.raises(UserError, match=r"--label-weight is 1\.5"):
+        make_trainer(label_weight=1.5)
 
     class Silent(Plain):
         def losses(self, step):

@@ -116,7 +116,7 @@ def test_all_processes_do_what_the_first_one_sees(checkpoint, tmp_path, monkeypa
     rows, teacher = make_rows(), open_teacher(str(checkpoint))
     cached_answers(teacher, rows, tmp_path / "place")
     asked = []
-    monkeypatch.setattr(teacher_logits, "said_by_first", lambda found: asked.append(found))
+    monkeypatch.setattr(teacher_logits, "broadcast_from_rank0", lambda found: asked.append(found))
     monkeypatch.setattr(teacher_logits, "wait_for_all_processes", lambda: asked.append("waited"))
     cached_answers(teacher, rows, tmp_path / "place")
     assert asked == [True, "waited"]

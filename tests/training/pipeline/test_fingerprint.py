@@ -41,7 +41,7 @@ def test_the_place_and_the_format_of_the_data_do_not_matter(tiny, tmp_path, of):
 
 def test_where_and_how_often_a_run_is_written_down_does_not_matter(tiny, tmp_path, of):
     config = tiny(tmp_path / "a")
-    assert of(config) == of(replace(config, output="b", checkpoint_steps=3, bins=10, edges="left"))
+    assert of(config) == of(replace(config, output="b", checkpoint_steps=3, bins=10, closed="left"))
 
 
 def test_one_changed_row_matters_in_every_split(tiny, tmp_path, of):

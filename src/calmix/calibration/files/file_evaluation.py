@@ -28,7 +28,7 @@ from calmix.calibration.evaluation import Measured
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_files import Note, iterate_predictions, warn
 from calmix.calibration.integrations.streaming import RowFingerprint, StreamedEvaluation, evaluate_batches
-from calmix.calibration.metrics.binning import Edges
+from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.io.run_directory import Run
 from calmix.user_error import UserError
@@ -64,8 +64,8 @@ def evaluate_files(
     paths: Sequence[str | Path],
     *,
     bins: int = 15,
-    edges: Edges = "right",
-    kind: Notion = "top_label",
+    closed: Closed = "right",
+    notion: Notion = "top_label",
     intervals: bool = True,
     seed: int = 0,
     columns: ColumnMapping | None = None,
@@ -87,7 +87,9 @@ def evaluate_files(
         for place, path in enumerate(paths)
         for source in open_sources(Path(path), origin=place, columns=columns, note=notes.append)
     ]
-    result = evaluate_sources(sources, bins=bins, edges=edges, kind=kind, intervals=intervals, seed=seed)
+    result = evaluate_sources(
+        sources, bins=bins, closed=closed, notion=notion, intervals=intervals, seed=seed
+    )
     return result | ({"notes": list(dict.fromkeys(notes))} if notes else {})
 
 
@@ -129,13 +131,13 @@ def evaluate_sources(
     sources: Sequence[Source],
     *,
     bins: int = 15,
-    edges: Edges = "right",
-    kind: Notion = "top_label",
+    closed: Closed = "right",
+    notion: Notion = "top_label",
     intervals: bool = True,
     seed: int = 0,
 ) -> dict[str, Any]:
     """`evaluate_files` for predictions from anywhere."""
-    settings: dict[str, Any] = {"bins": bins, "edges": edges, "kind": kind, "intervals": intervals}
+    settings: dict[str, Any] = {"bins": bins, "closed": closed, "notion": notion, "intervals": intervals}
     try:
         StreamedEvaluation(**settings)
     except ValueError as error:

@@ -25,7 +25,7 @@ from calmix.calibration.input_checks import (
 )
 from calmix.calibration.metrics.binning import (
     BinSums,
-    Edges,
+    Closed,
     ReliabilityBins,
     assign_bins,
     assign_equal_mass,
@@ -64,10 +64,10 @@ class BinnedCalibration:
     """
 
     def __init__(
-        self, *, bins: int = 15, edges: Edges = "right", borders: npt.ArrayLike | None = None
+        self, *, bins: int = 15, closed: Closed = "right", borders: npt.ArrayLike | None = None
     ) -> None:
-        check_bins(bins, edges)
-        self.edges: Edges = edges
+        check_bins(bins, closed)
+        self.closed: Closed = closed
         self.borders = None if borders is None else np.asarray(borders, dtype=np.float64)
         if self.borders is not None and (self.borders.ndim != 1 or (np.diff(self.borders) <= 0).any()):
             raise ValueError("borders must be rising")
@@ -106,7 +106,7 @@ class BinnedCalibration:
             if self.borders is not None and other.borders is not None
             else self.borders is other.borders
         )
-        if (self.bins, self.edges) != (other.bins, other.edges) or not same_borders:
+        if (self.bins, self.closed) != (other.bins, other.closed) or not same_borders:
             raise ValueError("only accumulators with the same bins can be merged")
         self._state.merge(other._state)
         return self
@@ -137,7 +137,7 @@ class BinnedCalibration:
 
     def _assign(self, confidence: Floats) -> Integers:
         if self.borders is None:
-            return assign_bins(confidence, self.bins, self.edges)
+            return assign_bins(confidence, self.bins, self.closed)
         return np.searchsorted(self.borders, confidence, side="right").astype(np.int64)
 
     def _filled(self) -> BinSums:
@@ -174,10 +174,10 @@ class ClasswiseCalibration:
     {'classwise_ece': 0.25, 'brier': 0.625, 'brier_calibration': 0.125, 'brier_refinement': 0.5}
     """
 
-    def __init__(self, classes: int, *, bins: int = 15, edges: Edges = "right") -> None:
-        check_bins(bins, edges)
+    def __init__(self, classes: int, *, bins: int = 15, closed: Closed = "right") -> None:
+        check_bins(bins, closed)
         self.classes, self.bins = classes, bins
-        self.edges: Edges = edges
+        self.closed: Closed = closed
         self._cells = WeightedSum((3, classes, bins), powers=(1, 1, 1))
         self._totals = WeightedSum((2,), powers=(1, 1))  # weight, and weighted squared error
 
@@ -194,7 +194,7 @@ class ClasswiseCalibration:
         checked = check_batch_weights(weights, rows=len(values))
         weight = self._totals.in_units(checked, rows=len(values))
         self._cells.in_units(checked, rows=len(values))  # the same unit
-        sums = sum_classes(values, gold, self.bins, self.edges, weight)
+        sums = sum_classes(values, gold, self.bins, self.closed, weight)
         squared = squared_errors(values.astype(np.float64, copy=False), gold)
         self._cells.add(np.stack([sums.weight, sums.confidence, sums.correct]))
         self._totals.add(np.array([sums.total, squared.sum() if weight is None else squared @ weight]))
@@ -202,7 +202,7 @@ class ClasswiseCalibration:
 
     def merge(self, other: ClasswiseCalibration) -> Self:
         """Add what another accumulator has seen."""
-        if (self.classes, self.bins, self.edges) != (other.classes, other.bins, other.edges):
+        if (self.classes, self.bins, self.closed) != (other.classes, other.bins, other.closed):
             raise ValueError("only accumulators with the same classes and bins can be merged")
         self._cells.merge(other._cells)
         self._totals.merge(other._totals)
@@ -229,7 +229,7 @@ class ClasswiseCalibration:
 class PredictionMetrics:
     """Accuracy, NLL, Brier score and all of the above from batches of `Predictions`.
 
-    `kind` is the notion of the binned errors; `classwise` has one of them, the ECE.
+    `notion` is the notion of the binned errors; `classwise` has one of them, the ECE.
 
     >>> metric = PredictionMetrics(2)
     >>> _ = metric.update(Predictions.from_probabilities([[0.9, 0.1]], [0]))
@@ -240,18 +240,18 @@ class PredictionMetrics:
     """
 
     def __init__(
-        self, classes: int, *, bins: int = 15, edges: Edges = "right", kind: Notion = "top_label"
+        self, classes: int, *, bins: int = 15, closed: Closed = "right", notion: Notion = "top_label"
     ) -> None:
-        if kind not in ("top_label", "classwise", "positive"):
-            raise ValueError(f"kind must be top_label, classwise or positive, not {kind!r}")
-        if kind == "positive" and classes != 2:
-            raise ValueError(f"kind 'positive' needs two classes, not {classes}; use 'classwise'")
-        self.classes, self.kind = classes, kind
+        if notion not in ("top_label", "classwise", "positive"):
+            raise ValueError(f"notion must be top_label, classwise or positive, not {notion!r}")
+        if notion == "positive" and classes != 2:
+            raise ValueError(f"notion 'positive' needs two classes, not {classes}; use 'classwise'")
+        self.classes, self.notion = classes, notion
         self._means = WeightedSum(
             (4,), powers=(0, 1, 1, 1)
         )  # rows, weight, weighted right answers, weighted log loss
-        self._binned = BinnedCalibration(bins=bins, edges=edges)
-        self._classwise = ClasswiseCalibration(classes, bins=bins, edges=edges)
+        self._binned = BinnedCalibration(bins=bins, closed=closed)
+        self._classwise = ClasswiseCalibration(classes, bins=bins, closed=closed)
 
     def update(self, predictions: Predictions, weights: npt.ArrayLike | None = None) -> Self:
         """Add rows."""
@@ -275,15 +275,15 @@ class PredictionMetrics:
         )
         probabilities = block.probabilities()
         self._classwise.update(probabilities, block.labels, weights)
-        if self.kind == "top_label":
+        if self.notion == "top_label":
             self._binned.update(block.confidence(), correct, weights)
-        elif self.kind == "positive":
+        elif self.notion == "positive":
             self._binned.update(np.minimum(probabilities[:, 1], 1.0), block.labels == 1, weights)
 
     def merge(self, other: PredictionMetrics) -> Self:
         """Add what another accumulator has seen."""
-        if self.kind != other.kind:
-            raise ValueError(f"kind {self.kind!r} and {other.kind!r} cannot be merged")
+        if self.notion != other.notion:
+            raise ValueError(f"notion {self.notion!r} and {other.notion!r} cannot be merged")
         self._classwise.merge(other._classwise)
         self._binned.merge(other._binned)
         self._means.merge(other._means)
@@ -292,5 +292,5 @@ class PredictionMetrics:
     def compute(self) -> dict[str, float]:
         found = self._classwise.compute()
         rows, weight, right, log_loss = self._means.value.tolist()
-        binned = {"ece": found["classwise_ece"]} if self.kind == "classwise" else self._binned.compute()
+        binned = {"ece": found["classwise_ece"]} if self.notion == "classwise" else self._binned.compute()
         return binned | found | {"n": int(rows), "accuracy": right / weight, "nll": log_loss / weight}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers, check_weights
-from calmix.calibration.metrics.binning import BinSums, Edges, check_bins, equal_mass_sums, equal_width_sums
+from calmix.calibration.metrics.binning import BinSums, Closed, check_bins, equal_mass_sums, equal_width_sums
 from calmix.calibration.metrics.errors import (
     classwise_calibration_error,
     expected_error,
@@ -33,38 +33,38 @@ from calmix.calibration.metrics.scores import brier_rows, log_loss_rows, weighte
 from calmix.calibration.metrics.smooth import smooth_calibration_error
 from calmix.calibration.predictions import Predictions
 
-# A measure takes predictions, bins, edges and weights.
-Measure = Callable[[Predictions, int, Edges, Floats | None], float]
+# A measure takes predictions, bins, closed and weights.
+Measure = Callable[[Predictions, int, Closed, Floats | None], float]
 
 
 def _equal_width(metric: Callable[[BinSums], float]) -> Measure:
-    def measure(predictions: Predictions, bins: int, edges: Edges, weights: Floats | None) -> float:
+    def measure(predictions: Predictions, bins: int, closed: Closed, weights: Floats | None) -> float:
         confidence, correct = predictions.confidence(), predictions.correct()
-        return metric(equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights))
+        return metric(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
     return measure
 
 
-def _adaptive(predictions: Predictions, bins: int, edges: Edges, weights: Floats | None) -> float:
+def _adaptive(predictions: Predictions, bins: int, closed: Closed, weights: Floats | None) -> float:
     confidence, correct = predictions.confidence(), predictions.correct()
     return expected_error(equal_mass_sums(confidence, correct, bins=bins, weights=weights))
 
 
-def _classwise(predictions: Predictions, bins: int, edges: Edges, weights: Floats | None) -> float:
+def _classwise(predictions: Predictions, bins: int, closed: Closed, weights: Floats | None) -> float:
     probabilities, labels = predictions.probabilities(), predictions.labels
-    return classwise_calibration_error(probabilities, labels, bins=bins, edges=edges, weights=weights)
+    return classwise_calibration_error(probabilities, labels, bins=bins, closed=closed, weights=weights)
 
 
-def _smooth(predictions: Predictions, bins: int, edges: Edges, weights: Floats | None) -> float:
+def _smooth(predictions: Predictions, bins: int, closed: Closed, weights: Floats | None) -> float:
     return smooth_calibration_error(predictions.confidence(), predictions.correct(), weights=weights)
 
 
 def _row_mean(rows: Callable[[Predictions], Floats]) -> Measure:
-    return lambda predictions, bins, edges, weights: weighted_mean(rows(predictions), weights)
+    return lambda predictions, bins, closed, weights: weighted_mean(rows(predictions), weights)
 
 
 def _ranked(area: Callable[[npt.ArrayLike, npt.ArrayLike], float]) -> Measure:
-    def measure(predictions: Predictions, bins: int, edges: Edges, weights: Floats | None) -> float:
+    def measure(predictions: Predictions, bins: int, closed: Closed, weights: Floats | None) -> float:
         if weights is not None:
             raise ValueError("metrics that rank rows take no sample weights")
         return area(predictions.confidence(), predictions.correct())
@@ -98,12 +98,12 @@ class CalibrationScorer:
 
     metric: str
     bins: int = 15
-    edges: Edges = "right"
+    closed: Closed = "right"
 
     def __post_init__(self) -> None:
         if self.metric not in MEASURES:
             raise ValueError(f"metric must be one of {', '.join(MEASURES)}, not {self.metric!r}")
-        check_bins(self.bins, self.edges)
+        check_bins(self.bins, self.closed)
 
     def __call__(
         self, estimator: Any, X: Any, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
@@ -112,16 +112,16 @@ class CalibrationScorer:
         labels = class_indices(y, np.asarray(estimator.classes_))
         predictions = Predictions.from_probabilities(probabilities, labels)
         weights = check_weights(sample_weight, rows=len(predictions))
-        return -MEASURES[self.metric](predictions, self.bins, self.edges, weights)
+        return -MEASURES[self.metric](predictions, self.bins, self.closed, weights)
 
 
-def calibration_scorers(*, bins: int = 15, edges: Edges = "right") -> dict[str, CalibrationScorer]:
+def calibration_scorers(*, bins: int = 15, closed: Closed = "right") -> dict[str, CalibrationScorer]:
     """All scorers by name, `neg_` before each, for `scoring=`.
 
     >>> list(calibration_scorers())[:2]
     ['neg_ece', 'neg_mce']
     """
-    return {f"neg_{metric}": CalibrationScorer(metric, bins, edges) for metric in MEASURES}
+    return {f"neg_{metric}": CalibrationScorer(metric, bins, closed) for metric in MEASURES}
 
 
 def class_indices(labels: npt.ArrayLike, classes: npt.NDArray[Any]) -> Integers:

@@ -4,7 +4,7 @@ A file is read once, a few hundred thousand rows at a time. What stays in memory
 from which the scores, the binned errors and all intervals follow, and eight bytes a row: confidence and
 correctness, which the metrics that rank rows (AURC, E-AURC, AUGRC, bins of equal mass, KS) need to stay
 exact. Sorting them takes as much again, so that twenty million rows take 320 MB however many classes they
-have (`kind="classwise"` keeps eight bytes a row and class).
+have (`notion="classwise"` keeps eight bytes a row and class).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from calmix.calibration.class_names import are_numbered
 from calmix.calibration.evaluation import Evaluation, Measured
-from calmix.calibration.metrics.binning import Edges
+from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Notion, Predictions
 
 
@@ -68,9 +68,14 @@ class StreamedEvaluation(Evaluation):
     """An `Evaluation` that knows which rows it has seen, and measures once however often it is asked."""
 
     def __init__(
-        self, *, bins: int = 15, edges: Edges = "right", kind: Notion = "top_label", intervals: bool = True
+        self,
+        *,
+        bins: int = 15,
+        closed: Closed = "right",
+        notion: Notion = "top_label",
+        intervals: bool = True,
     ) -> None:
-        super().__init__(bins=bins, edges=edges, kind=kind, intervals=intervals)
+        super().__init__(bins=bins, closed=closed, notion=notion, intervals=intervals)
         self.fingerprint = RowFingerprint()
         self._measured: dict[int, Measured] = {}
 
@@ -89,8 +94,8 @@ def evaluate_batches(
     batches: Iterable[Predictions],
     *,
     bins: int = 15,
-    edges: Edges = "right",
-    kind: Notion = "top_label",
+    closed: Closed = "right",
+    notion: Notion = "top_label",
     intervals: bool = True,
 ) -> StreamedEvaluation:
     """Take in all batches; `result()` then gives what `evaluate` gives for all rows at once.
@@ -100,7 +105,7 @@ def evaluate_batches(
     >>> streamed["n"], streamed["accuracy"], round(streamed["ece"], 4)
     (2, 0.5, 0.35)
     """
-    evaluation = StreamedEvaluation(bins=bins, edges=edges, kind=kind, intervals=intervals)
+    evaluation = StreamedEvaluation(bins=bins, closed=closed, notion=notion, intervals=intervals)
     for batch in batches:
         evaluation.update(batch)
     return evaluation

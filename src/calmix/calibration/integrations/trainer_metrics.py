@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.integrations.accumulators import PredictionMetrics
-from calmix.calibration.metrics.binning import Edges, check_bins
+from calmix.calibration.metrics.binning import Closed, check_bins
 from calmix.calibration.predictions import Predictions
 
 REPORTED = ("accuracy", "nll", "brier", "ece", "mce", "rmsce", "oe", "classwise_ece", "mean_confidence")
@@ -52,10 +52,10 @@ class CalibrationMetrics:
     (0.5, 0.25, 0.625)
     """
 
-    def __init__(self, *, bins: int = 15, edges: Edges = "right") -> None:
-        check_bins(bins, edges)
+    def __init__(self, *, bins: int = 15, closed: Closed = "right") -> None:
+        check_bins(bins, closed)
         self.bins = bins
-        self.edges: Edges = edges
+        self.closed: Closed = closed
         self.reset()
 
     def reset(self) -> None:
@@ -65,7 +65,7 @@ class CalibrationMetrics:
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         batch = read_logits(prediction)
         if self._metrics is None:  # the first batch tells how many classes there are
-            self._metrics = PredictionMetrics(batch.classes, bins=self.bins, edges=self.edges)
+            self._metrics = PredictionMetrics(batch.classes, bins=self.bins, closed=self.closed)
         self._metrics.update(batch)
         if not compute_result:
             return {}

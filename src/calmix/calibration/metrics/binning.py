@@ -22,18 +22,18 @@ from calmix.calibration.input_checks import (
     check_weights,
 )
 
-Edges = Literal["right", "left"]
+Closed = Literal["right", "left"]
 
 # Rows are summed in blocks and the blocks then added: it stays in the cache, and the rounding error of
 # tens of millions of rows stays that of a few hundred additions.
 BLOCK_ROWS = 1 << 16
 
 
-def check_bins(bins: int, edges: str) -> None:
+def check_bins(bins: int, closed: str) -> None:
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
         raise ValueError(f"bins must be a whole number above 0, not {bins!r}")
-    if edges not in ("right", "left"):
-        raise ValueError(f"edges must be 'right' or 'left', not {edges!r}")
+    if closed not in ("right", "left"):
+        raise ValueError(f"closed must be 'right' or 'left', not {closed!r}")
 
 
 def bin_edges(bins: int) -> Floats:
@@ -45,7 +45,7 @@ def bin_edges(bins: int) -> Floats:
     return np.arange(bins + 1) / bins
 
 
-def assign_bins(confidence: Floats, bins: int, edges: Edges = "right") -> Integers:
+def assign_bins(confidence: Floats, bins: int, closed: Closed = "right") -> Integers:
     """The bin of each confidence, 0..M-1.
 
     >>> assign_bins(np.array([0.0, 0.25, 0.3, 1.0]), 4, "right").tolist()
@@ -57,7 +57,7 @@ def assign_bins(confidence: Floats, bins: int, edges: Edges = "right") -> Intege
     # floor(c * M) alone misplaces exact edges (0.29 * 100 < 29), so it is only the first guess, at most one
     # off; the comparison with k/M decides. Same answer as a binary search, without its branches.
     guess = (confidence * bins).astype(np.int64)
-    if edges == "right":
+    if closed == "right":
         guess -= confidence <= borders[guess]
         guess += confidence > borders[guess + 1]
     else:
@@ -162,15 +162,15 @@ def equal_width_sums(
     correct: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> BinSums:
     """The sums of M bins of equal width."""
-    check_bins(bins, edges)
+    check_bins(bins, closed)
     sure = check_confidence(confidence)
     right = check_correct(correct, rows=len(sure))
     weight = check_weights(weights, rows=len(sure))
-    return sum_bins(assign_bins(sure, bins, edges), bins, sure, right, weight)
+    return sum_bins(assign_bins(sure, bins, closed), bins, sure, right, weight)
 
 
 def equal_mass_sums(
@@ -235,7 +235,7 @@ class ReliabilityBins:
 
 
 def reliability_bins(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 15, edges: Edges = "right"
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 15, closed: Closed = "right"
 ) -> ReliabilityBins:
     """Count, mean confidence and accuracy (with its exact interval) of every equal-width bin.
 
@@ -243,7 +243,7 @@ def reliability_bins(
     >>> diagram.count.tolist(), diagram.accuracy.tolist(), diagram.mean_confidence.round(2).tolist()
     ([1, 2], [0.0, 0.5], [0.3, 0.85])
     """
-    return reliability_of_sums(equal_width_sums(confidence, correct, bins=bins, edges=edges))
+    return reliability_of_sums(equal_width_sums(confidence, correct, bins=bins, closed=closed))
 
 
 def reliability_of_sums(sums: BinSums) -> ReliabilityBins:

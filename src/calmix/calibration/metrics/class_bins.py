@@ -21,7 +21,7 @@ from calmix.calibration.input_checks import (
     check_scores,
     check_weights,
 )
-from calmix.calibration.metrics.binning import Edges, assign_bins, bin_edges, check_bins
+from calmix.calibration.metrics.binning import Closed, assign_bins, bin_edges, check_bins
 
 # Values per block of rows: the block, its mask and its sums stay in the processor's cache.
 BLOCK_VALUES = 1 << 19
@@ -74,7 +74,7 @@ def class_sums(
     labels: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> ClassSums:
     """Sum an [n, C] array of probabilities by class and equal-width bin.
@@ -83,19 +83,19 @@ def class_sums(
     >>> sums.weight.tolist(), sums.correct.tolist()
     ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 0.0]])
     """
-    check_bins(bins, edges)
+    check_bins(bins, closed)
     values = check_scores(probabilities, name="probabilities")
     rows, classes = values.shape
     gold = check_labels(labels, rows=rows, classes=classes)
     weight = check_weights(weights, rows=rows)
-    return sum_classes(values, gold, bins, edges, weight, checked=False)
+    return sum_classes(values, gold, bins, closed, weight, checked=False)
 
 
 def sum_classes(
     values: npt.NDArray[np.floating[Any]],
     gold: Integers,
     bins: int,
-    edges: Edges,
+    closed: Closed,
     weight: Floats | None = None,
     *,
     checked: bool = True,
@@ -111,7 +111,7 @@ def sum_classes(
         if not checked:
             check_distributions(block, start)
         totals += column_sums(block, None if weight is None else weight[start : start + step])
-        row, cell, probability = entries_above_first_bin(block, bins, edges)
+        row, cell, probability = entries_above_first_bin(block, bins, closed)
         waiting.append((row + start, cell, probability))
         # With many classes the cells outnumber a block's entries: they are added up when enough have come.
         if sum(len(one[0]) for one in waiting) >= BLOCK_VALUES:
@@ -120,7 +120,7 @@ def sum_classes(
     for start in range(0, rows, BLOCK_VALUES):
         part = None if weight is None else weight[start : start + BLOCK_VALUES]
         these = slice(start, start + BLOCK_VALUES)
-        cell, _ = gold_cells(values[these], gold[these], bins, edges)
+        cell, _ = gold_cells(values[these], gold[these], bins, closed)
         found[2] += np.bincount(cell, weights=part, minlength=cells)
     mass = float(rows if weight is None else weight.sum())
     share, confidence, correct = found.reshape(3, classes, bins)
@@ -151,7 +151,7 @@ def _add_entries(
     waiting.clear()
 
 
-def neighbour_of_edge(edge: float, dtype: np.dtype[Any], edges: Edges) -> Any:
+def neighbour_of_edge(edge: float, dtype: np.dtype[Any], closed: Closed) -> Any:
     """The value of this precision that parts it as the float64 edge does; comparing in float64 costs double.
 
     v > edge for a float32 v exactly when v is above the largest float32 that is not above the edge.
@@ -160,27 +160,27 @@ def neighbour_of_edge(edge: float, dtype: np.dtype[Any], edges: Edges) -> Any:
     True
     """
     border = dtype.type(edge)
-    if edges == "right" and float(border) > edge:
+    if closed == "right" and float(border) > edge:
         return np.nextafter(border, dtype.type(0))
-    if edges == "left" and float(border) < edge:
+    if closed == "left" and float(border) < edge:
         return np.nextafter(border, dtype.type(1))
     return border
 
 
 def entries_above_first_bin(
-    values: npt.NDArray[np.floating[Any]], bins: int, edges: Edges
+    values: npt.NDArray[np.floating[Any]], bins: int, closed: Closed
 ) -> tuple[Integers, Integers, Floats]:
     """Row, cell (class * bins + bin) and probability of every entry that is not in the first bin."""
-    border = neighbour_of_edge(float(bin_edges(bins)[1]), values.dtype, edges)
-    high = np.flatnonzero(values > border if edges == "right" else values >= border)
+    border = neighbour_of_edge(float(bin_edges(bins)[1]), values.dtype, closed)
+    high = np.flatnonzero(values > border if closed == "right" else values >= border)
     row, column = np.divmod(high, values.shape[1])
     probability = np.take(values, high).astype(np.float64)
-    return row, column * bins + assign_bins(np.minimum(probability, 1.0), bins, edges), probability
+    return row, column * bins + assign_bins(np.minimum(probability, 1.0), bins, closed), probability
 
 
 def gold_cells(
-    values: npt.NDArray[np.floating[Any]], gold: Integers, bins: int, edges: Edges
+    values: npt.NDArray[np.floating[Any]], gold: Integers, bins: int, closed: Closed
 ) -> tuple[Integers, Floats]:
     """The cell and the probability of the label of every row."""
     probability = values[np.arange(len(gold)), gold].astype(np.float64)
-    return gold * bins + assign_bins(np.minimum(probability, 1.0), bins, edges), probability
+    return gold * bins + assign_bins(np.minimum(probability, 1.0), bins, closed), probability

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.metrics.binning import BinSums, Edges, equal_mass_sums, equal_width_sums
+from calmix.calibration.metrics.binning import BinSums, Closed, equal_mass_sums, equal_width_sums
 from calmix.calibration.metrics.class_bins import class_sums
 
 
@@ -71,7 +71,7 @@ def expected_calibration_error(
     correct: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> float:
     """ECE over M bins of equal width.
@@ -81,7 +81,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0.8, 0.8, 0.8], [1, 1, 0]), 6)
     0.133333
     """
-    return expected_error(equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights))
+    return expected_error(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
 
 def maximum_calibration_error(
@@ -89,7 +89,7 @@ def maximum_calibration_error(
     correct: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> float:
     """MCE: the largest gap of any bin, however few rows it holds.
@@ -97,7 +97,7 @@ def maximum_calibration_error(
     >>> round(maximum_calibration_error([0.9, 0.9, 0.2], [1, 1, 1], bins=10), 6)
     0.8
     """
-    return maximum_error(equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights))
+    return maximum_error(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
 
 def root_mean_square_calibration_error(
@@ -105,7 +105,7 @@ def root_mean_square_calibration_error(
     correct: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> float:
     """RMSCE: the L2 relative of ECE, never below it.
@@ -114,7 +114,7 @@ def root_mean_square_calibration_error(
     0.570088
     """
     return root_mean_square_error(
-        equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights)
+        equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights)
     )
 
 
@@ -123,7 +123,7 @@ def overconfidence_error(
     correct: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> float:
     """OE: only bins that claim too much count, the more the surer they are. 0 <= OE <= ECE.
@@ -133,7 +133,7 @@ def overconfidence_error(
     >>> round(overconfidence_error([0.9, 0.9], [1, 0]), 6)
     0.36
     """
-    return overconfidence(equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights))
+    return overconfidence(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
 
 def total_calibration_error(
@@ -141,7 +141,7 @@ def total_calibration_error(
     correct: npt.ArrayLike,
     *,
     bins: int = 10,
-    edges: Edges = "left",
+    closed: Closed = "left",
     weights: npt.ArrayLike | None = None,
 ) -> float:
     """The gaps of all bins added up, unweighted; the defaults are those of its source.
@@ -149,7 +149,7 @@ def total_calibration_error(
     >>> round(total_calibration_error([0.9, 0.9, 0.2], [1, 1, 1]), 6)
     0.9
     """
-    return total_error(equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights))
+    return total_error(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
 
 def adaptive_calibration_error(
@@ -187,7 +187,7 @@ def classwise_calibration_error(
     labels: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> float:
     """The mean over classes of the ECE of p_k against "the label is k" (Kull et al. 2019).
@@ -197,5 +197,5 @@ def classwise_calibration_error(
     >>> classwise_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 0])
     0.25
     """
-    sums = class_sums(probabilities, labels, bins=bins, edges=edges, weights=weights)
+    sums = class_sums(probabilities, labels, bins=bins, closed=closed, weights=weights)
     return sums.expected_error()

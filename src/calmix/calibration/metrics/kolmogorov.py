@@ -30,14 +30,14 @@ class KolmogorovTest:
     p_value: float
 
 
-def kolmogorov_smirnov_test(
+def ks_calibration_test(
     confidence: npt.ArrayLike, correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
 ) -> KolmogorovTest:
     """Test the hypothesis that the confidences are true.
 
     Sorted residuals -0.5, 0.3, 0.1: the running sums are -0.5, -0.2, -0.1, so KS = 0.5 / 3.
 
-    >>> test = kolmogorov_smirnov_test([0.9, 0.5, 0.7], [1, 0, 1])
+    >>> test = ks_calibration_test([0.9, 0.5, 0.7], [1, 0, 1])
     >>> round(test.error, 6), round(test.p_value, 3)
     (0.166667, 0.916)
     """

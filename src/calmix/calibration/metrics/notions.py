@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers, check_weights
-from calmix.calibration.metrics.binning import Edges, assign_bins, check_bins
+from calmix.calibration.metrics.binning import Closed, assign_bins, check_bins
 from calmix.calibration.metrics.class_bins import sum_classes
 from calmix.calibration.metrics.scores import as_predictions
 from calmix.calibration.predictions import Notion, Predictions
@@ -29,49 +29,49 @@ def calibration_error(
     labels: npt.ArrayLike,
     *,
     from_logits: bool,
-    kind: Notion = "top_label",
+    notion: Notion = "top_label",
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
     class_names: Sequence[Any] | None = None,
 ) -> float:
     """The ECE of one notion from an [n, C] array of logits or probabilities.
 
     >>> scores, labels = [[0.75, 0.25], [0.25, 0.75]], [0, 0]
-    >>> [calibration_error(scores, labels, from_logits=False, kind=kind, bins=1)
-    ...  for kind in ("top_label", "positive", "classwise")]
+    >>> [calibration_error(scores, labels, from_logits=False, notion=notion, bins=1)
+    ...  for notion in ("top_label", "positive", "classwise")]
     [0.25, 0.5, 0.5]
     """
-    check_bins(bins, edges)
+    check_bins(bins, closed)
     predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
     weight = check_weights(weights, rows=len(predictions))
     total = float(len(predictions) if weight is None else weight.sum())
-    if kind == "classwise":
-        sums = sum_classes(predictions.probabilities(), predictions.labels, bins, edges, weight)
+    if notion == "classwise":
+        sums = sum_classes(predictions.probabilities(), predictions.labels, bins, closed, weight)
         return sums.expected_error()
     residual = np.zeros(bins)
     step = max(BLOCK_VALUES // predictions.classes, 1)
     for start in range(0, len(predictions), step):
         block = predictions.rows(start, start + step)
-        confidence, came_true = confidence_and_outcome(block, kind)
+        confidence, came_true = confidence_and_outcome(block, notion)
         difference = came_true - confidence
         if weight is not None:
             difference *= weight[start : start + step]
-        residual += np.bincount(assign_bins(confidence, bins, edges), weights=difference, minlength=bins)
+        residual += np.bincount(assign_bins(confidence, bins, closed), weights=difference, minlength=bins)
     return float(np.abs(residual).sum() / total)
 
 
-def confidence_and_outcome(predictions: Predictions, kind: Notion) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def confidence_and_outcome(predictions: Predictions, notion: Notion) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """The confidence that a notion speaks of, and whether it came true, row by row."""
-    if kind == "top_label":
+    if notion == "top_label":
         if predictions.kind == "probabilities":
             return top_label(predictions.values, predictions.labels)
         return predictions.confidence(), predictions.correct()
-    if kind == "positive":
+    if notion == "positive":
         if predictions.classes != 2:
-            raise ValueError(f"kind 'positive' needs two classes, not {predictions.classes}")
+            raise ValueError(f"notion 'positive' needs two classes, not {predictions.classes}")
         return np.minimum(predictions.probabilities()[:, 1], 1.0), predictions.labels == 1
-    raise ValueError(f"kind must be 'top_label' or 'positive' here, not {kind!r}")
+    raise ValueError(f"notion must be 'top_label' or 'positive' here, not {notion!r}")
 
 
 def top_label(

@@ -87,12 +87,12 @@ SCORES: dict[str, Callable[[npt.ArrayLike], Floats]] = {
 }
 
 
-def area_under_roc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
+def ood_auroc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
     """AUROC: the chance that an in-distribution row scores above an out-of-distribution row; a tie is half.
 
     Of six pairs four are in order, one is tied, one is not:
 
-    >>> area_under_roc([3.0, 2.0, 1.0], [2.0, 0.5])
+    >>> ood_auroc([3.0, 2.0, 1.0], [2.0, 0.5])
     0.75
     """
     return _area_under_roc(*_count_scores(in_scores, out_scores))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers, check_weights
-from calmix.calibration.metrics.binning import Edges
+from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.metrics.class_bins import class_sums
 from calmix.calibration.predictions import Predictions
 
@@ -101,13 +101,13 @@ class BrierSplit:
     refinement: float
 
 
-def brier_split(
+def brier_decomposition(
     scores: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,
     from_logits: bool,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
     class_names: Sequence[Any] | None = None,
 ) -> BrierSplit:
@@ -115,14 +115,14 @@ def brier_split(
 
         calibration = sum_k sum_m w_km (mean p_k - share of class k)^2,   refinement = Brier - calibration
 
-    >>> split = brier_split([[0.75, 0.25], [0.75, 0.25]], [0, 1], from_logits=False)
+    >>> split = brier_decomposition([[0.75, 0.25], [0.75, 0.25]], [0, 1], from_logits=False)
     >>> split.brier, split.calibration, split.refinement
     (0.625, 0.125, 0.5)
     """
     predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
     checked = check_weights(weights, rows=len(predictions))
     sums = class_sums(
-        predictions.probabilities(), predictions.labels, bins=bins, edges=edges, weights=checked
+        predictions.probabilities(), predictions.labels, bins=bins, closed=closed, weights=checked
     )
     brier = weighted_mean(brier_rows(predictions), checked)
     calibration = sums.squared_gap()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers
-from calmix.calibration.metrics.binning import BinSums, Edges, assign_bins, sum_bins
+from calmix.calibration.metrics.binning import BinSums, Closed, assign_bins, sum_bins
 from calmix.calibration.metrics.errors import (
     debiased_error,
     expected_error,
@@ -38,10 +38,10 @@ RUNNING_CELLS = 256
 class BinaryView:
     """The errors of a sample whose rows are in the order of their file."""
 
-    def __init__(self, sample: ConfidenceSample, *, bins: int, edges: Edges) -> None:
+    def __init__(self, sample: ConfidenceSample, *, bins: int, closed: Closed) -> None:
         self.sample = sample
         self.bins = bins
-        self.edges = edges
+        self.closed = closed
 
     @cached_property
     def ordered(self) -> ConfidenceSample:
@@ -89,7 +89,7 @@ class BinaryView:
 
     def noise_floor(self, seed: int) -> NoiseFloor:
         if len(self.sample) <= MOST_ROWS:
-            return noise_floor(self.sample.confidence(), bins=self.bins, edges=self.edges, seed=seed)
+            return noise_floor(self.sample.confidence(), bins=self.bins, closed=self.closed, seed=seed)
         return noise_floor_of_sums(self.width_sums, seed=seed)
 
     @cached_property
@@ -239,7 +239,7 @@ class BinaryView:
         return lambda level: even_error(norm, self.mean_gap, level)
 
     def _width_bin(self, confidence: Floats) -> Integers:
-        return assign_bins(confidence, self.bins, self.edges)
+        return assign_bins(confidence, self.bins, self.closed)
 
     def _mass_bin(self, confidence: Floats) -> Integers:
         return np.searchsorted(self.mass_borders, confidence, side="right").astype(np.int64)

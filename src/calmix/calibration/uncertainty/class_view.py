@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers
-from calmix.calibration.metrics.binning import Edges
+from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.metrics.class_bins import ClassSums, entries_above_first_bin, gold_cells, sum_classes
 from calmix.calibration.uncertainty.binary_view import BinaryView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
@@ -35,10 +35,10 @@ FEWEST_GROUPS = 64
 class ClassView:
     """Sums by class and bin, fed with checked probabilities in the order of the rows."""
 
-    def __init__(self, classes: int, *, bins: int, edges: Edges, grouped: bool) -> None:
+    def __init__(self, classes: int, *, bins: int, closed: Closed, grouped: bool) -> None:
         self.classes = classes
         self.bins = bins
-        self.edges = edges
+        self.closed = closed
         self.sums = ClassSums.empty(classes, bins)
         cells = classes * bins
         self.groups = int(np.clip(GROUP_VALUES // cells, FEWEST_GROUPS, GROUPS)) if grouped else 0
@@ -50,7 +50,7 @@ class ClassView:
 
     def update(self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers) -> None:
         self._drawn.clear()
-        self.sums = self.sums + sum_classes(probabilities, gold, self.bins, self.edges)
+        self.sums = self.sums + sum_classes(probabilities, gold, self.bins, self.closed)
         if self.groups:
             self._update_groups(probabilities, gold, dealt % self.groups)
 
@@ -58,8 +58,8 @@ class ClassView:
         self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers
     ) -> None:
         cells = self.classes * self.bins
-        row, cell, probability = entries_above_first_bin(probabilities, self.bins, self.edges)
-        gold_cell, gold_probability = gold_cells(probabilities, gold, self.bins, self.edges)
+        row, cell, probability = entries_above_first_bin(probabilities, self.bins, self.closed)
+        gold_cell, gold_probability = gold_cells(probabilities, gold, self.bins, self.closed)
 
         square = np.bincount(cell, weights=probability**2, minlength=cells).astype(np.float64)
         square = square.reshape(self.classes, self.bins)
@@ -168,7 +168,7 @@ class ClassView:
         rows = len(columns[0])
         if rows <= MOST_ROWS and rows * self.classes <= MOST_VALUES:
             probabilities = np.stack([column.confidence() for column in columns], axis=1)
-            return classwise_noise_floor(probabilities, bins=self.bins, edges=self.edges, seed=seed)
+            return classwise_noise_floor(probabilities, bins=self.bins, closed=self.closed, seed=seed)
         filled = self._filled()
         together = joint_noise(
             self.grouped[:, filled], self.group_rows, np.ones(np.count_nonzero(filled)), seed

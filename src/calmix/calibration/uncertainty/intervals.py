@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calmix.calibration.input_checks import Floats, check_confidence, check_correct, check_level
 from calmix.calibration.metrics.binning import (
     BLOCK_ROWS,
-    Edges,
+    Closed,
     assign_bins,
     check_bins,
     equal_mass_sums,
@@ -32,7 +32,7 @@ def calibration_error_interval(
     metric: BinnedMetric = "ece",
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
     level: float = 0.95,
     seed: int = 0,
@@ -53,7 +53,7 @@ def calibration_error_interval(
     if metric in EQUAL_MASS:
         sums = equal_mass_sums(confidence, correct, bins=bins, weights=weights)
     else:
-        sums = equal_width_sums(confidence, correct, bins=bins, edges=edges, weights=weights)
+        sums = equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights)
     norm = EQUAL_MASS.get(metric, metric)
     return bin_interval(sums, norm, level=level, seed=seed)
 
@@ -64,7 +64,7 @@ def bootstrap_calibration_error(
     *,
     repetitions: int = 1000,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     seed: int = 0,
 ) -> Floats:
     """The ECE of `repetitions` resamples of the rows, with replacement.
@@ -76,10 +76,10 @@ def bootstrap_calibration_error(
     >>> bootstrap_calibration_error([0.8] * 10, [1] * 10, repetitions=3).round(6).tolist()
     [0.2, 0.2, 0.2]
     """
-    check_bins(bins, edges)
+    check_bins(bins, closed)
     sure = check_confidence(confidence)
     residual = check_correct(correct, rows=len(sure)) - sure
-    assigned = assign_bins(sure, bins, edges)
+    assigned = assign_bins(sure, bins, closed)
     rows = len(sure)
     generator = np.random.default_rng(seed)
     errors = np.empty(repetitions)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, check_confidence
-from calmix.calibration.metrics.binning import BinSums, Edges, assign_bins, check_bins, equal_width_sums
+from calmix.calibration.metrics.binning import BinSums, Closed, assign_bins, check_bins, equal_width_sums
 from calmix.calibration.uncertainty.sampling_noise import FEWEST_DRAWS, draw_count
 
 REPETITIONS = 1000
@@ -43,7 +43,7 @@ def noise_floor(
     confidence: npt.ArrayLike,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     repetitions: int = REPETITIONS,
     seed: int = 0,
 ) -> NoiseFloor:
@@ -54,12 +54,12 @@ def noise_floor(
     >>> noise_floor([0.5])
     NoiseFloor(mean=0.5, p95=0.5)
     """
-    check_bins(bins, edges)
+    check_bins(bins, closed)
     sure = check_confidence(confidence)
     if len(sure) > MOST_ROWS:
-        sums = equal_width_sums(sure, np.zeros(len(sure)), bins=bins, edges=edges)
+        sums = equal_width_sums(sure, np.zeros(len(sure)), bins=bins, closed=closed)
         return noise_floor_of_sums(sums, repetitions=repetitions, seed=seed)
-    return NoiseFloor.of_draws(_redrawn(sure, assign_bins(sure, bins, edges), bins, repetitions, seed))
+    return NoiseFloor.of_draws(_redrawn(sure, assign_bins(sure, bins, closed), bins, repetitions, seed))
 
 
 def noise_floor_of_sums(sums: BinSums, *, repetitions: int = REPETITIONS, seed: int = 0) -> NoiseFloor:
@@ -74,7 +74,7 @@ def classwise_noise_floor(
     probabilities: Floats,
     *,
     bins: int = 15,
-    edges: Edges = "right",
+    closed: Closed = "right",
     repetitions: int | None = None,
     seed: int = 0,
 ) -> NoiseFloor:
@@ -92,7 +92,7 @@ def classwise_noise_floor(
         draws = min(draw_count(cells), max(DRAWN_LABELS // rows, FEWEST_DRAWS))
     generator = np.random.default_rng(seed)
     normalised = probabilities / probabilities.sum(axis=1, keepdims=True)
-    cell = (assign_bins(probabilities.ravel(), bins, edges).reshape(rows, classes)).astype(np.int32)
+    cell = (assign_bins(probabilities.ravel(), bins, closed).reshape(rows, classes)).astype(np.int32)
     cell += bins * np.arange(classes, dtype=np.int32)
     expected = np.bincount(cell.ravel(), weights=normalised.ravel(), minlength=cells)
     line = cells * np.arange(draws, dtype=np.int64)

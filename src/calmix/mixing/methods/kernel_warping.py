@@ -95,5 +95,5 @@ def warped(
     mean = distance[counted].mean() if len(distance[counted]) else 0.0
     relative = distance / mean if mean > 0 else np.ones_like(distance)
     # Beyond these bounds Beta(τ, τ) is a coin, or one half, to every digit.
-    tau = np.clip(tau_max * np.exp(-(relative - 1) / (2 * tau_std**2)), 1e-3, 1e3)
-    return np.asarray(betaincinv(tau, tau, drawn), dtype=np.float64)
+    distill_temperature = np.clip(tau_max * np.exp(-(relative - 1) / (2 * tau_std**2)), 1e-3, 1e3)
+    return np.asarray(betaincinv(distill_temperature, distill_temperature, drawn), dtype=np.float64)

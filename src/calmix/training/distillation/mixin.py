@@ -24,7 +24,7 @@ else:
     _Base = object
 
 
-class LearnsFromTeacher(_Base):
+class DistillationMixin(_Base):
     """Mixin: the loss of a row is α times the method's own plus (1 − α) τ² KL(teacher ‖ student).
 
     A row without a label (−1) has the second term only. With α = 1 the teacher is not asked.
@@ -57,26 +57,26 @@ class LearnsFromTeacher(_Base):
         """Refuse to train on rows without a label that nobody would say anything about."""
         if self.teacher is None:
             raise UserError("rows without a label need a teacher", remedy="give teacher=LOGITS")
-        if self.args.hard_weight == 1:
+        if self.args.label_weight == 1:
             raise UserError(
-                "rows without a label are learned from the teacher, and hard_weight=1 leaves it out",
-                remedy="give a hard_weight below 1, or leave the unlabelled rows out",
+                "rows without a label are learned from the teacher, and label_weight=1 leaves it out",
+                remedy="give a label_weight below 1, or leave the unlabelled rows out",
             )
 
     def taught(self, result: RowLosses, labels: Tensor) -> Tensor:
         """The loss of every row of the micro-batch under way."""
-        alpha, tau = self.args.hard_weight, self.args.tau
+        alpha, distill_temperature = self.args.label_weight, self.args.distill_temperature
         if self.teacher is None or alpha == 1:
             return result.losses
         answers = torch.from_numpy(self.teacher.of(self.keys.positions)).to(result.losses.device)
-        targets = tempered(answers, tau)
+        targets = tempered(answers, distill_temperature)
         if result.logits is not None:
-            soft = distillation_loss(result.logits, targets, tau)
+            soft = distillation_loss(result.logits, targets, distill_temperature)
         else:
             check_teachable(result)
             assert result.mixed is not None
             both = mixed_targets(targets, result.mixed.partner, result.mixed.ratio)
-            soft = distillation_loss(result.mixed.logits, both, tau)
+            soft = distillation_loss(result.mixed.logits, both, distill_temperature)
         return alpha * torch.where(labels >= 0, result.losses, 0.0) + (1 - alpha) * soft
 
 

@@ -21,7 +21,7 @@ from scipy.special import log_softmax, logsumexp
 from calmix.data.rows import Rows
 from calmix.io.manifest import find_damage, make_manifest, sync
 from calmix.io.run_directory import replacing, write_json
-from calmix.runtime.hardware import said_by_first, wait_for_all_processes
+from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
 from calmix.runtime.processes import is_first_process
 from calmix.training.distillation.teachers import Teacher
 from calmix.user_error import UserError
@@ -84,7 +84,7 @@ def cached_answers(
     logits_file, facts_file = place.with_suffix(".npy"), place.with_suffix(".json")
     facts = facts_of(teacher, rows)
     # One process looks for all: to compute them is work that they share, and one may look late.
-    if said_by_first(are_kept(place)):
+    if broadcast_from_rank0(are_kept(place)):
         check_facts(facts_file, facts)
     else:
         answers = teacher.answers(rows, device=device, threads=threads)

@@ -221,8 +221,8 @@ class Teaching:
         return {
             "teachers": [{"name": one.name, "temperature": one.temperature} for one in self.teachers],
             "teacher_temperature": self.config.teacher_temperature,
-            "tau": self.config.tau,
-            "hard_weight": self.config.hard_weight,
+            "distill_temperature": self.config.distill_temperature,
+            "label_weight": self.config.label_weight,
             "unlabelled": 0 if self.unlabelled is None else len(self.unlabelled),
             "teacher_train_accuracy": float(answers.correct().mean()),
             "teacher_train_confidence": float(answers.confidence().mean()),

@@ -48,10 +48,10 @@ from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.printable import say
-from calmix.runtime.hardware import is_scattered, prepared_processor
+from calmix.runtime.hardware import needs_process_group, prepared_processor
 from calmix.runtime.lock import locked
 from calmix.runtime.processes import is_alone, is_first_process, process_count
-from calmix.runtime.progress import Progress, hush, quiet
+from calmix.runtime.progress import Progress, quiet, silence_transformers
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import KEPT, newest_complete
 from calmix.training.configuration import TrainConfig
@@ -133,11 +133,12 @@ def find_label_noise(
     if not any(order_statistic(percentile, int(run.threshold.sum())) for run in plan.runs):
         finding = f"{len(rows)} rows are too few for a test of their labels at {percentile:g}"
         return NoiseSearch((), nothing_judged(len(rows)), percentile, (finding,))
-    hush()
+    silence_transformers()
     passes = []
     encoded: Encoded | None = None
     for number, run in enumerate(plan.runs, start=1):
-        hush()  # again: the Trainer of a pass turns the remarks back on in all processes but the first
+        # Again: the Trainer of a pass turns the remarks back on in all processes but the first.
+        silence_transformers()
         names = (*rows.label_names, FAKE_CLASS)[: run.num_classes]
         network = load_network(config.model, rows, label_names=names, **config.network_settings())
         model = network.model
@@ -148,7 +149,7 @@ def find_label_noise(
         relabelled = replace(encoded, labels=run.labels)
         fingerprint = fingerprint_of(config, relabelled, model)
         place = Path(directory) / fingerprint
-        if is_scattered():  # the processes of a run form a group, which takes the lock together
+        if needs_process_group():  # the processes of a run form a group, which takes the lock together
             _ = pass_arguments(config, place / "checkpoints").device
         # Runs of a comparison may ask for the same pass at once: one trains it, the others find it.
         with locked(place.with_suffix(".lock")):

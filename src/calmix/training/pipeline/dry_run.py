@@ -20,7 +20,7 @@ from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.method import get_method
 from calmix.models.inputs import Encoded
 from calmix.runtime.hardware import check_device, prepared_processor
-from calmix.runtime.progress import Progress, hush
+from calmix.runtime.progress import Progress, silence_transformers
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
@@ -38,7 +38,7 @@ def rehearse(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
     `teachers` are those that are there already.
     """
     check_device(config.device)
-    hush()
+    silence_transformers()
     splits = read_data(config)
     train = splits.train
     config = settle(config, len(train))

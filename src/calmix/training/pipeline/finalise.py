@@ -93,7 +93,7 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
         "seconds": round(time.monotonic() - started, 3),
         "device": str(trainer.args.device),
         "ece_bins": config.bins,
-        "ece_edges": config.edges,
+        "ece_edges": config.closed,
         "task": splits.train.task,
         "label_names": list(splits.train.label_names),
         "learning_rate": config.learning_rate,
@@ -184,7 +184,7 @@ def measure(
     """Every split before and after temperature scaling. Validation after it is in-sample, and marked so."""
     splits: dict[str, dict[str, Any]] = {}
     for name, split in predictions.items():
-        settings: dict[str, Any] = {"bins": config.bins, "edges": config.edges}
+        settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
         calibrated = evaluate(split.with_temperature(temperature), **settings)
         if name == "validation":
             calibrated["in_sample"] = True

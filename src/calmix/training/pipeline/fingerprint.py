@@ -24,7 +24,7 @@ from calmix.training.configuration import DISTILLATION, TrainConfig
 NUMERICS_VERSION = 2
 
 # Cannot change a prediction.
-HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "edges"}
+HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "closed"}
 # Stand for content, which is hashed in their place.
 PLACES = {
     "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
@@ -108,8 +108,8 @@ class Fingerprints:
                 for name in config.teacher
             ],
             "temperature": config.teacher_temperature,
-            "tau": config.tau,
-            "hard_weight": config.hard_weight,
+            "distill_temperature": config.distill_temperature,
+            "label_weight": config.label_weight,
             "unlabelled": self.unlabelled(config.unlabelled, config.columns()) if config.unlabelled else None,
         }
 

@@ -61,7 +61,7 @@ def plain_config(config: TrainConfig) -> TrainConfig:
         dynamics="training" if config.dynamics == "off" else config.dynamics,
         train_region=ALL_ROWS,
         aum_filter=False,
-        aum_percentile=TrainConfig.aum_percentile,
+        aum_quantile=TrainConfig.aum_quantile,
         plain_run=None,
     )
 
@@ -155,14 +155,14 @@ class Guidance:
         for number, name in enumerate(config.train_region.split("+")):
             of_region = np.flatnonzero(getattr(regions, name))
             if config.aum_filter and number == 0:  # of easy+ambiguous, the easy rows are filtered
-                of_region = self.filter_labels(of_region, LabelFilter(config.aum_percentile))
+                of_region = self.filter_labels(of_region, LabelFilter(config.aum_quantile))
             chosen[of_region] = True
         positions = np.flatnonzero(chosen)
         if len(positions) < 2:
             raise UserError(
                 f"--train-region {config.train_region}: {len(positions)} rows are left",
                 file=self.plain.path,
-                remedy="train on more rows, or lower --aum-percentile"
+                remedy="train on more rows, or lower --aum-quantile"
                 if config.aum_filter
                 else "train on more rows, or on another region",
             )

@@ -23,9 +23,9 @@ from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.writing import write_table
 from calmix.mixing.known_rows import KnownRows
 from calmix.printable import say
-from calmix.runtime.hardware import check_device, is_scattered, prepared_processor
+from calmix.runtime.hardware import check_device, needs_process_group, prepared_processor
 from calmix.runtime.processes import is_first_process
-from calmix.runtime.progress import Progress, hush, quiet
+from calmix.runtime.progress import Progress, quiet, silence_transformers
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import KEPT, newest_complete, remove_newer
 from calmix.training.configuration import TrainConfig
@@ -114,7 +114,7 @@ def _train(
     choice: str | None,
 ) -> Run:
     started = time.monotonic()
-    hush()
+    silence_transformers()
     prepared = prepare(config, plain_run, passes, teachers)
     progress = Progress(config.method)
     try:
@@ -174,8 +174,8 @@ def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
         "method": config.method,
         "method_options": config.options_of_method(),
         "dynamics": config.dynamics,
-        "tau": config.tau,
-        "hard_weight": config.hard_weight,
+        "distill_temperature": config.distill_temperature,
+        "label_weight": config.label_weight,
         "seed": config.seed,
         "num_train_epochs": config.epochs,
         "per_device_train_batch_size": config.batch_size,
@@ -205,7 +205,7 @@ def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
 def form_group(config: TrainConfig) -> None:
     """The processes of a run find each other now, in the way that its Trainer would later: first stages are
     looked up, locked and made together."""
-    if is_scattered():
+    if needs_process_group():
         _ = make_arguments(config, Run(Path(config.output))).device
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from calmix.io.run_directory import Run
 from calmix.printable import say as print_safely
-from calmix.runtime.hardware import said_by_first, wait_for_all_processes
+from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import CheckpointTeacher, Teacher, stage_teacher
@@ -106,7 +106,7 @@ def run_for(store: RunStore, config: TrainConfig, fingerprint: str | None = None
     run = store.run(fingerprint)
     form_group(config)
     with store.locked(fingerprint):
-        if not said_by_first(is_first_process() and store.is_whole(fingerprint)):
+        if not broadcast_from_rank0(is_first_process() and store.is_whole(fingerprint)):
             _make(store, run, config)
         # Left behind by a process that was killed between its last two steps.
         shutil.rmtree(run.checkpoints, ignore_errors=True)
