@@ -14,7 +14,7 @@ from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.binning import reliability_bins
 from calmix.experiments.comparison import Plan
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.pipeline.run_store import RunStore
 
 TITLES = {"test": "in domain: GoEmotions", "meld": "out of domain: MELD"}
@@ -57,7 +57,7 @@ def main(directory: Path) -> None:
     figure.savefig(Path(__file__).parent / "reliability.png", dpi=160)
 
 
-def first_runs(directory: Path) -> dict[str, Run]:
+def first_runs(directory: Path) -> dict[str, RunDirectory]:
     plan, store = Plan.read(directory), RunStore(directory / "runs")
     seed = min(cell.seed for cell in plan.cells)
     return {cell.arm.name: store.run(cell.fingerprint) for cell in plan.cells if cell.seed == seed}

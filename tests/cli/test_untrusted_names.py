@@ -12,7 +12,7 @@ from calmix.calibration.calibrators.calibrator import get_calibrator
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.cli.options import print_json
-from calmix.io.run_directory import Run, remove_leftovers, write_json, write_yaml
+from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json, write_yaml
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.printable import printable
 from calmix.report.tables import Column, Table
@@ -33,7 +33,7 @@ def predictions(rows=40, classes=2):
 @pytest.fixture
 def foreign_run(tmp_path):
     """A run whose splits are named to lead out of it."""
-    run = Run(tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
     names = ["validation", "../../../victim", "/tmp/victim"]
     write_yaml(run.config_file, {"max_length": 16})
     write_predictions(run.predictions_file("validation"), predictions())

@@ -14,7 +14,7 @@ import yaml
 
 from calmix.experiments.comparison import CompareConfig, Plan, compare, load, report_data, working_in
 from calmix.experiments.results import Results
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 
@@ -56,7 +56,7 @@ def test_the_best_seed_of_each_arm_keeps_its_model(made):
 def test_the_metrics_are_those_of_the_runs(made):
     config, results = made
     for record in results.runs:
-        stored = Run(config.directory / "runs" / record["run"]).metrics()
+        stored = RunDirectory(config.directory / "runs" / record["run"]).metrics()
         assert record["nll"] == stored["splits"][record["split"]][record["stage"]]["nll"]
         assert record["seed"] == stored["seed"]
 
@@ -217,7 +217,7 @@ def test_settings_that_nobody_gives_are_chosen_said_once_and_kept(tiny, tmp_path
     saved = yaml.safe_load((tmp_path / "cmp" / "config.yaml").read_text())
     assert (saved["learning_rate"], saved["epochs"]) == (1e-4, 20)
     before = finished(tmp_path / "cmp")
-    runs = [Run(tmp_path / "cmp" / "runs" / name).metrics() for name in before]
+    runs = [RunDirectory(tmp_path / "cmp" / "runs" / name).metrics() for name in before]
     assert [(run["learning_rate"], run["epochs"]) for run in runs] == [(1e-4, 20)] * 2
     # Asked for again, spelled out or not, nothing is trained.
     compare(config)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calmix.inference.ood_threshold import OodThreshold, read_ood_threshold
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 
@@ -33,11 +33,11 @@ def test_too_few_rows_reject_nothing_and_say_how_many_it_takes():
 def test_a_damaged_file_is_one_line(tmp_path, content):
     (tmp_path / "ood.json").write_text(content)
     with pytest.raises(UserError, match="not what 'calmix ood' writes; run 'calmix ood"):
-        read_ood_threshold(Run(tmp_path), tmp_path)
+        read_ood_threshold(RunDirectory(tmp_path), tmp_path)
 
 
 def test_an_unknown_score_is_refused(tmp_path):
     rule = {"score": "luck", "threshold": 1.0, "keep": 0.95, "rows": 3}
     (tmp_path / "ood.json").write_text(json.dumps({"rejection": rule}))
     with pytest.raises(UserError, match="unknown score 'luck'"):
-        read_ood_threshold(Run(tmp_path), tmp_path)
+        read_ood_threshold(RunDirectory(tmp_path), tmp_path)

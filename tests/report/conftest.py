@@ -16,7 +16,7 @@ from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.dynamics.training_dynamics import TrainingDynamics
-from calmix.io.run_directory import Run, write_json, write_yaml
+from calmix.io.run_directory import RunDirectory, write_json, write_yaml
 
 LABELS = ("<b>joy</b>", "R&D | sales", "it's")
 TEMPERATURE = 1.75
@@ -44,8 +44,8 @@ def draw_dynamics(rows: int, seed: int, *, epochs: int = 3) -> TrainingDynamics:
     )
 
 
-def build_run(path: Path) -> Run:
-    run = Run(path)
+def build_run(path: Path) -> RunDirectory:
+    run = RunDirectory(path)
     splits = {}
     for seed, (split, rows) in enumerate(SIZES.items()):
         predictions = draw_predictions(rows, seed, split=split)
@@ -173,12 +173,12 @@ def dynamics_of() -> Callable[..., TrainingDynamics]:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Run:
+def finished(tmp_path_factory) -> RunDirectory:
     """A finished run; shared, so not to be changed."""
     return build_run(tmp_path_factory.mktemp("runs") / "reviews_1")
 
 
 @pytest.fixture
-def own_run(tmp_path) -> Run:
+def own_run(tmp_path) -> RunDirectory:
     """A run of the test's own."""
     return build_run(tmp_path / "own")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import best_of, checkpoints_in, damage_of, newest_complete
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.recipe import train
@@ -136,7 +136,7 @@ def test_old_checkpoints_go_only_after_a_new_one_is_whole(cut):
 
 
 def test_a_finished_run_lists_its_files(whole, tmp_path):
-    run = Run(tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
     shutil.copytree(whole / "whole", run.path)
     assert run.damage() is None
     assert {"dynamics.parquet", "model/model.safetensors"} <= set(run.metrics()["files"])

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from calmix.io.directory_lock import only_writer
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import newest_complete
 from calmix.training.pipeline.run_files import writing_to
 from calmix.user_error import UserError
@@ -19,9 +19,9 @@ from cut_runs import assert_same_run, command, finish, kill_at
 HOLD = """
 import sys, time
 from pathlib import Path
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.pipeline.run_files import writing_to
-with writing_to(Run(Path(sys.argv[1]))):
+with writing_to(RunDirectory(Path(sys.argv[1]))):
     print("held", flush=True)
     time.sleep(900)
 """
@@ -57,21 +57,21 @@ def test_a_killed_holder_locks_nobody_out(held):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert (run / "checkpoints" / "calmix.lock").is_file()
-    with writing_to(Run(run)):
+    with writing_to(RunDirectory(run)):
         pass
     assert not (run / "checkpoints").exists()
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path):
-    with writing_to(Run(tmp_path / "a" / "run")):
+    with writing_to(RunDirectory(tmp_path / "a" / "run")):
         assert (tmp_path / "a" / "run" / "checkpoints" / "calmix.lock").is_file()
     assert list(tmp_path.iterdir()) == []
     # What was there before, and what was put there meanwhile, stays.
     (tmp_path / "run").mkdir()
-    with writing_to(Run(tmp_path / "run")):
+    with writing_to(RunDirectory(tmp_path / "run")):
         pass
     assert (tmp_path / "run").is_dir()
-    with pytest.raises(ZeroDivisionError), writing_to(Run(tmp_path / "other")):
+    with pytest.raises(ZeroDivisionError), writing_to(RunDirectory(tmp_path / "other")):
         (tmp_path / "other" / "notes.txt").write_text("mine")
         raise ZeroDivisionError
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
@@ -121,7 +121,7 @@ def test_two_fresh_runs_on_one_output(reviews, encoders, tmp_path):
     codes = [process.wait(timeout=240) for process in both]
     assert sorted(codes) == [0, 2]
     winner = 1 + codes.index(0)
-    assert Run(output).config()["seed"] == winner
+    assert RunDirectory(output).config()["seed"] == winner
     alone = tmp_path / "alone"
     finish(command(reviews, encoders("bert"), alone, "--epochs", "2", "--seed", str(winner)))
     assert_same_run(alone, output)

@@ -15,7 +15,7 @@ from calmix.data.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.runtime.hardware import wait_for_all_processes
 from calmix.runtime.lock import locked
@@ -113,7 +113,7 @@ def train(encoder, output, accumulation, method, options, rows, settings) -> Non
     quiet(trainer)
     if teachers:
         config = TrainConfig(train="rows", output=str(output), teacher=teachers, threads=1)
-        trainer.learn_from(Teaching.prepare(config, data, None).logits(Run(output)))
+        trainer.learn_from(Teaching.prepare(config, data, None).logits(RunDirectory(output)))
     trainer.train()
     recorder = trainer.merged_recorder()
     journal = trainer.merged_journal()

@@ -184,12 +184,12 @@ def show_comparison(results: Results, directory: Path, *, as_json: bool) -> None
 
 def _describe_chosen_run(data: dict[str, Any]) -> None:
     """The recommended model gets what `calmix train` gives it: a model card and a report of its own."""
-    from calmix.io.run_directory import Run
+    from calmix.io.run_directory import RunDirectory
     from calmix.report.model_card import write_model_card
     from calmix.report.run_report import write_run_report
 
     if data["recommendation"]["model"]:
-        run = Run(Path(data["recommendation"]["model"]).parent)
+        run = RunDirectory(Path(data["recommendation"]["model"]).parent)
         write_model_card(run)
         write_run_report(run)
 

@@ -19,7 +19,7 @@ from calmix.cli.training_options import (
     complete_method,
     training_values,
 )
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 DISTILLATION = "Distillation"
@@ -181,7 +181,7 @@ def network_of(teacher: str) -> dict[str, Any]:
     """What a teacher's run says about the network it started from: its student is then of the same kind."""
     from calmix.mixing.catalogue import method_cards
 
-    run = Run(Path(teacher))
+    run = RunDirectory(Path(teacher))
     if teacher in method_cards() or not run.config_file.is_file():
         return {"model": "default"}
     config = run.config()

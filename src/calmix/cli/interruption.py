@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.runtime.processes import is_alone
 
 INTERRUPTED, TERMINATED = 130, 143  # 128 + the number of the signal
@@ -43,7 +43,7 @@ def how_to_continue(arguments: Sequence[str]) -> str:
     if verb in ("train", "distill"):
         if output is None:
             return "continue with --resume"
-        run = Run(Path(output))
+        run = RunDirectory(Path(output))
         if run.config_file.is_file() and not run.is_finished:
             return f"continue with 'calmix train --resume --output {output}'"
         if run.is_finished:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, print_json, print_line
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.runtime.processes import is_first_process
 from calmix.user_error import UserError
 
@@ -197,7 +197,7 @@ def _rows(found: DynamicsSource, source: Path, data: str | None, names: dict[str
     from calmix.data.columns import ColumnNames
     from calmix.training.label_noise.mapped_rows import read_mapped_rows
 
-    run = Run(source)
+    run = RunDirectory(source)
     if found.kind != "run" or not run.config_file.is_file():
         if data is None:
             return None
@@ -214,7 +214,7 @@ def _retraining(found: DynamicsSource, source: Path, **changes: Any) -> TrainCon
     """How the passes are trained: as the run was, but for what the options say."""
     from calmix.training.configuration import TrainConfig
 
-    run = Run(source)
+    run = RunDirectory(source)
     if found.kind != "run" or not run.config_file.is_file():
         raise UserError(
             "--retrain needs a run, whose configuration says what to train on what",

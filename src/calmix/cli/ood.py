@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line, print_text
-from calmix.io.run_directory import Run, is_comparison
+from calmix.io.run_directory import RunDirectory, is_comparison
 from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def ood(
         print_text(f"report: {page}")
 
 
-def _open(run: Path) -> Run:
-    opened = Run.open(run)
+def _open(run: Path) -> RunDirectory:
+    opened = RunDirectory.open(run)
     if not opened.model.is_dir():
         raise UserError(
             "the model of this run was dropped", file=opened.path, remedy="keep it: --keep-models all"

@@ -16,7 +16,7 @@ from calmix.cli.training_options import (
     complete_method,
     training_values,
 )
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.runtime.processes import is_first_process
 from calmix.user_error import UserError
 
@@ -115,7 +115,7 @@ def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> Non
         show_run(run)
 
 
-def show_run(run: Run) -> None:
+def show_run(run: RunDirectory) -> None:
     """The headline metrics, what the data checks found, and where everything is."""
     from rich.console import Console
 
@@ -138,7 +138,7 @@ def show_run(run: Run) -> None:
 
 def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:
     """`calmix train --resume --output RUN` needs nothing more: the run knows its own options."""
-    run = Run(Path(options["output"]))
+    run = RunDirectory(Path(options["output"]))
     if not run.config_file.is_file():
         raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
     # Trust is the word of whoever calls, not of the run: somebody else may have made it.

@@ -13,7 +13,7 @@ from calmix.dynamics.cartography_files import epoch_files, read_cartography
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import read_dynamics_file, row_ids
 from calmix.dynamics.training_dynamics import TrainingDynamics
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.io.tables import read_arrow
 from calmix.user_error import UserError
 
@@ -44,12 +44,12 @@ def read_dynamics(source: str | Path) -> DynamicsSource:
     """
     path = Path(source)
     if path.is_dir():
-        run_file = Run(path).dynamics_file
+        run_file = RunDirectory(path).dynamics_file
         if run_file.is_file():
             return _from_dynamics("run", run_file, read_dynamics_file(run_file))
         if epoch_files(path):
             return _from_dynamics("cartography", path, read_cartography(path))
-        if Run(path).config_file.is_file():
+        if RunDirectory(path).config_file.is_file():
             raise UserError("the run has no dynamics.parquet", file=path)
         raise UserError(
             "neither a run nor a folder with dynamics_epoch_*.jsonl files",

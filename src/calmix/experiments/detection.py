@@ -12,7 +12,7 @@ from calmix.calibration.uncertainty.ood_intervals import METRICS
 from calmix.data.rows import Rows
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
 from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
@@ -22,8 +22,8 @@ from calmix.user_error import UserError
 class KeptRuns:
     """The runs of a comparison, arm by arm: those that can be asked, and those that cannot."""
 
-    runs: list[tuple[Cell, Run]]
-    left_out: list[tuple[Cell, Run]]
+    runs: list[tuple[Cell, RunDirectory]]
+    left_out: list[tuple[Cell, RunDirectory]]
     """Without a model: it was dropped, or the run has not finished."""
     keep_models: str
 

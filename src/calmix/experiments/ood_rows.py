@@ -10,11 +10,11 @@ from calmix.data.rows import Rows
 from calmix.data.splits import name_outside
 from calmix.experiments.recommendation import IN_DOMAIN
 from calmix.inference.run_rows import rows_of_run
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 
-def columns_of(run: Run, **given: str | None) -> ColumnNames:
+def columns_of(run: RunDirectory, **given: str | None) -> ColumnNames:
     """The names of columns: as given, else as in training."""
     trained = run.config()
     return ColumnNames.from_options(
@@ -22,7 +22,7 @@ def columns_of(run: Run, **given: str | None) -> ColumnNames:
     )
 
 
-def inside_rows(run: Run, source: str | None, columns: ColumnNames) -> tuple[str, Rows]:
+def inside_rows(run: RunDirectory, source: str | None, columns: ColumnNames) -> tuple[str, Rows]:
     """The familiar rows and their name. A test with a name of its own may be out of domain."""
     if source is not None:
         return "in", _read(run, source, "in", columns)
@@ -33,13 +33,15 @@ def inside_rows(run: Run, source: str | None, columns: ColumnNames) -> tuple[str
     return IN_DOMAIN, rows_of_run(run, remedy="give the rows with --in FILE")[IN_DOMAIN]
 
 
-def outside_rows(run: Run, sources: Sequence[str], columns: ColumnNames, in_name: str) -> dict[str, Rows]:
+def outside_rows(
+    run: RunDirectory, sources: Sequence[str], columns: ColumnNames, in_name: str
+) -> dict[str, Rows]:
     """The other sets by name."""
     named = name_outside(sources, in_name)
     return {name: _read(run, source, name, columns) for name, source in named.items()}
 
 
-def _read(run: Run, source: str, name: str, columns: ColumnNames) -> Rows:
+def _read(run: RunDirectory, source: str, name: str, columns: ColumnNames) -> Rows:
     metrics = run.metrics()
     # The choices of a row have no names, but their number must be that of training.
     names = tuple(metrics["label_names"]) if metrics["task"] == "choice" else None

@@ -8,12 +8,12 @@ from calmix.experiments.comparison import gather
 from calmix.experiments.recommendation import recommend
 from calmix.experiments.results import RUNS_FILE, Results
 from calmix.experiments.summary import summarise
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 
-def recommended_run(directory: Path) -> Run:
+def recommended_run(directory: Path) -> RunDirectory:
     """The run with the recommended model; an error that says why where there is none."""
     is_stored = (directory / RUNS_FILE).is_file()
     results = Results.read(directory) if is_stored else gather(directory)

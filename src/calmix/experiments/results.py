@@ -22,7 +22,7 @@ from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.binning import Closed
 from calmix.experiments.cell import Cell
 from calmix.experiments.grid import Arm
-from calmix.io.run_directory import Run, replacing
+from calmix.io.run_directory import RunDirectory, replacing
 from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
@@ -125,7 +125,7 @@ def collect(store: RunStore, cells: Sequence[Cell], *, bins: int, closed: Closed
     return records
 
 
-def _records_of(cell: Cell, run: Run, bins: int, closed: Closed) -> list[dict[str, Any]]:
+def _records_of(cell: Cell, run: RunDirectory, bins: int, closed: Closed) -> list[dict[str, Any]]:
     metrics = run.metrics()
     is_measured = (metrics["ece_bins"], metrics["ece_edges"]) == (bins, closed)
     records = []

@@ -14,7 +14,7 @@ from calmix.data.reading import read_rows
 from calmix.inference.mc_dropout import dropout_with_checkpoint
 from calmix.inference.prediction import as_predictions, predict_with_checkpoint
 from calmix.inference.run_rows import rows_of_run
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.models.loading import trained_labels
 
 
@@ -26,7 +26,7 @@ def dropout_sources(
     for place, path in enumerate(files):
         if not (path / "config.yaml").is_file():
             continue
-        run = Run.open(path)
+        run = RunDirectory.open(path)
         metrics = run.metrics()
         temperature = float(metrics["temperature"])
         length = settings["max_length"] or run.config()["max_length"]
@@ -61,7 +61,7 @@ def predicted_sources(
     """What a checkpoint says about a labelled file; a run knows its own columns and length."""
     checkpoint = model
     if (model / "config.yaml").is_file():
-        run = Run.open(model)
+        run = RunDirectory.open(model)
         trained = run.config()
         columns = {name: value or trained.get(f"{name}_column") for name, value in columns.items()}
         settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calmix.calibration.metrics.ood import SCORES
-from calmix.io.run_directory import Run, write_json
+from calmix.io.run_directory import RunDirectory, write_json
 from calmix.user_error import UserError
 
 OOD_FILE = "ood.json"
@@ -81,18 +81,18 @@ class OodThreshold:
         )
 
 
-def ood_file(run: Run) -> Path:
+def ood_file(run: RunDirectory) -> Path:
     return run.path / OOD_FILE
 
 
-def save_ood_threshold(run: Run, result: Mapping[str, Any]) -> Path:
+def save_ood_threshold(run: RunDirectory, result: Mapping[str, Any]) -> Path:
     """What `detect` found, as far as `calmix predict` and a reader of the file need it."""
     kept = ("in", "sets", "verdicts", "recommended", "rejection", "notes")
     write_json(ood_file(run), {name: result[name] for name in kept})
     return ood_file(run)
 
 
-def read_ood_threshold(run: Run | None, source: Path) -> OodThreshold:
+def read_ood_threshold(run: RunDirectory | None, source: Path) -> OodThreshold:
     """What `calmix ood` saved with a run."""
     remedy = f"run 'calmix ood {source} --out FILE' first"
     if run is None:

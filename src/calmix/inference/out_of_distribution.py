@@ -29,7 +29,7 @@ from calmix.inference.forward_passes import batches_of, best_device, forward_log
 from calmix.inference.mc_dropout import DropoutPasses, NoDropout, dropout_passes
 from calmix.inference.noise import NoiseImages, noise_for_words, stack_pixels
 from calmix.inference.ood_threshold import KEEP, OodThreshold
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.models.inputs import ImageInputs
 from calmix.models.loading import load_inputs, load_trained
 from calmix.runtime.hardware import check_device, prepared_processor
@@ -82,7 +82,7 @@ class Detector:
 
     def __init__(
         self,
-        run: Run,
+        run: RunDirectory,
         *,
         passes: int = 0,
         seed: int = 0,
@@ -210,7 +210,7 @@ def histograms(sets: Sequence[Scored], temperature: float) -> dict[str, Any]:
 
 
 def detect(
-    run: Run,
+    run: RunDirectory,
     inside: Rows,
     outside: Mapping[str, Rows],
     *,

@@ -34,7 +34,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.embedded_images import is_embedded
 from calmix.inference.saved_classifier import UNCALIBRATED_MODEL
 from calmix.io.permissions import as_umask_says
-from calmix.io.run_directory import Run, write_json
+from calmix.io.run_directory import RunDirectory, write_json
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, *
         )
     if source.is_dir() and (source / "config.yaml").is_file():
         known = {name: data[name] for name in ("method", "trust_remote_code")}
-        return _open_run(Run.open(source), fit_on, **known)
+        return _open_run(RunDirectory.open(source), fit_on, **known)
     if source.is_dir():
         fitting, rows = _forward(source, fit_on, **data)
         return Source(fitting, source, {}, rows, data.get("max_length"))
@@ -210,7 +210,7 @@ def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, *
     return Source(fitting, None, {source.stem: given})
 
 
-def _open_run(run: Run, fit_on: str, *, method: str, trust_remote_code: bool) -> Source:
+def _open_run(run: RunDirectory, fit_on: str, *, method: str, trust_remote_code: bool) -> Source:
     # The saved model carries the run's temperature: its own logits are the stored ones divided by it.
     names = run.splits()
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
@@ -226,7 +226,7 @@ def _open_run(run: Run, fit_on: str, *, method: str, trust_remote_code: bool) ->
     return Source(fitting, run.model, predictions, rows, config["max_length"], is_run=True)
 
 
-def _rows_of_split(run: Run, split: str) -> Rows | None:
+def _rows_of_split(run: RunDirectory, split: str) -> Rows | None:
     """The rows of a split of a run; None where its files were moved or changed since."""
     from calmix.inference.run_rows import rows_of_run
 

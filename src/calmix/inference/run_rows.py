@@ -8,13 +8,13 @@ from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.data.columns import ColumnNames
 from calmix.data.rows import Rows
 from calmix.data.splits import read_splits
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 COLUMN_KINDS = ("text", "pair", "choices", "label", "id", "image")
 
 
-def rows_of_run(run: Run, *, remedy: str) -> dict[str, Rows]:
+def rows_of_run(run: RunDirectory, *, remedy: str) -> dict[str, Rows]:
     """Validation and test rows by split; an error if the files no longer hold what was predicted. `remedy`
     says how the caller takes rows otherwise."""
     config = run.config()

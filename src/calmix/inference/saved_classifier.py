@@ -12,7 +12,7 @@ from typing import Any
 
 from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames, Task
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 CALIBRATOR_FILE = "calibrator.json"
@@ -27,7 +27,7 @@ class SavedClassifier:
 
     source: Path
     checkpoint: Path
-    run: Run | None = None
+    run: RunDirectory | None = None
     calibrator: Path | None = None
     """The directory of a calibrator that the logits of the checkpoint still have to go through."""
     label_names: tuple[str, ...] | None = None
@@ -66,7 +66,7 @@ def open_classifier(source: Path) -> SavedClassifier:
             remedy="make one with 'calmix train'",
         )
     if (source / "config.yaml").is_file():
-        return _of_run(Run.open(source))
+        return _of_run(RunDirectory.open(source))
     if (source / CALIBRATOR_FILE).is_file():
         return _of_calibrated(source)
     if (source / "config.json").is_file():
@@ -78,7 +78,7 @@ def open_classifier(source: Path) -> SavedClassifier:
     )
 
 
-def _of_run(run: Run) -> SavedClassifier:
+def _of_run(run: RunDirectory) -> SavedClassifier:
     if not run.model.is_dir():
         raise UserError(
             "the model of this run was dropped", file=run.path, remedy="keep it: --keep-models all"

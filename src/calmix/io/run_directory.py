@@ -112,13 +112,13 @@ def is_comparison(directory: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunDirectory:
     """A run directory; holds no state of its own."""
 
     path: Path
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
+    def open(cls, path: str | Path) -> RunDirectory:
         """A finished run, or a `UserError` that says what is there instead."""
         run = cls(Path(path))
         if not run.path.is_dir():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.report.dynamics_summary import DynamicsSummary, data_map_figure
 from calmix.report.page import Block, Chart, Details, Prose
 from calmix.report.tables import Column, Table
@@ -15,7 +15,7 @@ TEXT_SHOWN = 160
 
 
 def guidance_blocks(
-    run: Run, metrics: Mapping[str, Any], texts: Mapping[str, str] | None
+    run: RunDirectory, metrics: Mapping[str, Any], texts: Mapping[str, str] | None
 ) -> tuple[Block, ...]:
     """Everything that `guidance.json` and the plain stage say."""
     guidance = run.guidance()

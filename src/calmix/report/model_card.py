@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from calmix.io.run_directory import Run, replacing
+from calmix.io.run_directory import RunDirectory, replacing
 from calmix.models.built_in import BUILT_IN
 from calmix.report.learning import learning_quote
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
@@ -47,7 +47,7 @@ CARD_METRICS = (
 
 
 def write_model_card(
-    run: Run, *, citation: str | None = None, metrics: Mapping[str, Any] | None = None
+    run: RunDirectory, *, citation: str | None = None, metrics: Mapping[str, Any] | None = None
 ) -> Path:
     """Write the model card of a run.
 

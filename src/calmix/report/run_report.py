@@ -11,7 +11,7 @@ import yaml
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.report.dynamics_summary import (
     POINTS,
     DynamicsSummary,
@@ -62,7 +62,7 @@ AT_BOUND = {
 
 
 def write_run_report(
-    run: Run, *, metrics: Mapping[str, Any] | None = None, texts: Mapping[str, str] | None = None
+    run: RunDirectory, *, metrics: Mapping[str, Any] | None = None, texts: Mapping[str, str] | None = None
 ) -> Path:
     """Write `report.html` of a run.
 
@@ -75,7 +75,7 @@ def write_run_report(
     return write_page(run_page(run, metrics, texts), run.report_file)
 
 
-def training_texts(run: Run) -> dict[str, str] | None:
+def training_texts(run: RunDirectory) -> dict[str, str] | None:
     """Row id to text of the training file, if it can still be read."""
     config = run.config()
     names = {
@@ -88,7 +88,7 @@ def training_texts(run: Run) -> dict[str, str] | None:
     return dict(zip(rows.row_ids.tolist(), rows.texts(), strict=True))
 
 
-def run_page(run: Run, metrics: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> Page:
+def run_page(run: RunDirectory, metrics: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> Page:
     """The report as data."""
     sections = [Section(TITLE, learning_blocks(metrics))] if has_not_learned(metrics) else []
     sections.append(Section("Metrics", _metrics_blocks(metrics)))
@@ -133,7 +133,7 @@ def lead(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def _headline(run: Run, metrics: Mapping[str, Any]) -> Facts:
+def _headline(run: RunDirectory, metrics: Mapping[str, Any]) -> Facts:
     chosen = [entry["epoch"] for entry in metrics.get("history", []) if entry.get("chosen")]
     epochs = len(metrics.get("history", []))
     sizes = metrics.get("sizes", {})
@@ -179,7 +179,7 @@ def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:
     ]
 
 
-def temperature_note(run: Run, metrics: Mapping[str, Any]) -> str:
+def temperature_note(run: RunDirectory, metrics: Mapping[str, Any]) -> str:
     """What the temperature says about the network, and whether its search ended at a bound."""
     fitted = run.calibration() if run.calibration_file.is_file() else {}
     bound = fitted.get("at_bound")
@@ -346,7 +346,7 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _configuration_blocks(run: Run) -> tuple[Block, ...]:
+def _configuration_blocks(run: RunDirectory) -> tuple[Block, ...]:
     config = run.config()
     verb = "distill" if config.get("teacher") else "train"
     return (

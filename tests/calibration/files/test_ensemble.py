@@ -13,7 +13,7 @@ from calmix.calibration.files.ensemble import ensemble
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.metrics.scores import negative_log_likelihood
 from calmix.calibration.predictions import Predictions
-from calmix.io.run_directory import Run, write_json, write_yaml
+from calmix.io.run_directory import RunDirectory, write_json, write_yaml
 
 
 def drawn(seed, rows=40, ids=True, logits=True):
@@ -92,7 +92,7 @@ def test_no_torch_is_loaded(tmp_path):
 
 def write_run(path, seed, held_out):
     """A run whose validation rows are its own, as with another seed; its test rows are everybody's."""
-    run = Run(path)
+    run = RunDirectory(path)
     for split, predictions in {
         "validation": Predictions.from_logits(
             drawn(seed).values, drawn(seed).labels, ids=[f"train-{row}" for row in held_out]

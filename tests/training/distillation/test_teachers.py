@@ -15,7 +15,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import read_splits
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.models.folding import fold_temperature, note_calibration
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.models.network import load_network
@@ -175,7 +175,7 @@ def test_classes_are_matched_by_name(encoders, checkpoint, tmp_path):
 
 def test_a_temperature_is_left_out_or_kept_but_never_applied_twice(checkpoint, encoders, tmp_path):
     raw = save_classifier(tmp_path / "raw", encoders("bert"))
-    rows, run = make_rows(), Run(tmp_path / "run")
+    rows, run = make_rows(), RunDirectory(tmp_path / "run")
     expected = by_hand(raw, rows)
     config = TrainConfig(train="x", output=str(run.path), teacher=(str(checkpoint),))
     calibrated = Teaching.prepare(config, rows, None).logits(run).of(np.arange(20))
@@ -264,7 +264,11 @@ def test_pairs_and_multiple_choice_are_taught(encoders, tmp_path):
         model.eval().save_pretrained(directory)
         tokenizer.save_pretrained(directory)
         config = TrainConfig(train="x", output=str(tmp_path / f"{rows.task}-run"), teacher=str(directory))
-        given = Teaching.prepare(config, rows, None).logits(Run(tmp_path / f"{rows.task}-run")).of([2, 0, 1])
+        given = (
+            Teaching.prepare(config, rows, None)
+            .logits(RunDirectory(tmp_path / f"{rows.task}-run"))
+            .of([2, 0, 1])
+        )
         for answer, place in zip(given, [2, 0, 1], strict=True):
             seconds = [more[place]] if rows is pairs else choices[place]
             inputs = tokenizer([texts[place]] * len(seconds), seconds, padding=True, return_tensors="pt")
@@ -281,7 +285,7 @@ def test_images_are_taught(tmp_path):
     network.model.eval().save_pretrained(tmp_path / "teacher")
     network.inputs.save(tmp_path / "teacher")
     config = TrainConfig(train="x", output=str(tmp_path / "run"), teacher=str(tmp_path / "teacher"))
-    given = Teaching.prepare(config, rows, None).logits(Run(tmp_path / "run")).of(np.arange(12))
+    given = Teaching.prepare(config, rows, None).logits(RunDirectory(tmp_path / "run")).of(np.arange(12))
     encoded = network.inputs.encode(rows)
     pixels = network.inputs.collator()([encoded[place] for place in range(12)])["pixel_values"]
     with torch.no_grad():

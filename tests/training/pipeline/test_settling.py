@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from calmix.experiments.grid import expand
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training import default_settings
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teaching import teacher_config
@@ -99,11 +99,11 @@ def test_the_line_names_what_was_chosen_and_the_options_that_change_it():
 def test_a_run_begun_by_an_earlier_version_keeps_what_it_began_with(tmp_path):
     saved = {**dataclasses.replace(BASE, learning_rate=2e-5, epochs=3).as_dict()}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(saved))
-    resumed = as_begun(BASE, Run(tmp_path))
+    resumed = as_begun(BASE, RunDirectory(tmp_path))
     assert (resumed.learning_rate, resumed.epochs) == (2e-5, 3)
     assert resumed.differences(TrainConfig.from_dict(saved)) == []
     # What is given now is compared with it, as ever.
-    other = as_begun(dataclasses.replace(BASE, epochs=4), Run(tmp_path))
+    other = as_begun(dataclasses.replace(BASE, epochs=4), RunDirectory(tmp_path))
     assert other.differences(TrainConfig.from_dict(saved)) == ["epochs"]
 
 
@@ -201,7 +201,7 @@ class TestTeachersThatAreTrainedFirst:
         # And for one that is resumed by the command that began it.
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(student.as_dict()))
         given = dataclasses.replace(BASE, teacher=("plain",), teacher_model=str(tmp_path / "base"))
-        assert as_begun(given, Run(tmp_path)) == student
+        assert as_begun(given, RunDirectory(tmp_path)) == student
 
     def test_leave_no_trace_in_the_file_of_a_student_that_needs_none(self):
         student = settle(dataclasses.replace(BASE, teacher=("plain",)), 600)

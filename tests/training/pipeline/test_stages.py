@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from calmix.dynamics.importers import read_data_map
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import newest_complete
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.dry_run import rehearse
@@ -56,7 +56,7 @@ def test_guided_methods_that_follow_each_other_share_one_plain_run(
         if method == GUIDED[0]:
             first = written
         assert written == first, "the plain stage was run twice"
-        guidance = Run.open(tmp_path / method).guidance()
+        guidance = RunDirectory.open(tmp_path / method).guidance()
         assert guidance["plain_run"]["path"] == str(plain)
         assert {pair["epoch"] for pair in guidance["pairs"]} == {1, 2}
         page = (tmp_path / method / "report.html").read_text()
@@ -90,7 +90,7 @@ def test_a_threshold_pass_that_is_found_gives_the_weights_of_one_that_is_trained
             *arguments(reviews, encoders("bert", layers=1), tmp_path / name, method="tdmixup")
         )
         assert code == 0, err
-    trained, found = (Run.open(tmp_path / name) for name in ("trained", "found"))
+    trained, found = (RunDirectory.open(tmp_path / name) for name in ("trained", "found"))
     passes = [run.guidance()["label_filters"][0]["passes"][0] for run in (trained, found)]
     assert [one["was_trained"] for one in passes] == [True, False]
     weights = [load_file(run.model / "model.safetensors") for run in (trained, found)]
@@ -101,7 +101,7 @@ def test_the_groups_of_a_run_are_those_of_its_data_map(calmix, reviews, encoders
     code, _, err = calmix(*arguments(reviews, encoders("bert", layers=1), tmp_path / "run", method="tdmixup",
                                      **{"method-option": "aum_filter=false"}))  # fmt: skip
     assert code == 0, err
-    run = Run.open(tmp_path / "run")
+    run = RunDirectory.open(tmp_path / "run")
     datamap = read_data_map(run.plain_stage / "dynamics.parquet")
     regions = datamap.regions()
     groups = {group["name"]: group for group in run.guidance()["groups"]}
@@ -139,7 +139,7 @@ def test_random_halves_have_a_report_of_their_groups(calmix, reviews, encoders, 
     code, _, err = calmix(*call, "--method-option", "split=random")
     assert code == 0, err
     assert not cache.exists()
-    run = Run.open(tmp_path / "run")
+    run = RunDirectory.open(tmp_path / "run")
     guidance = run.guidance()
     assert "plain_run" not in guidance and not run.plain_stage.exists()
     assert [(group["name"], group["rows"]) for group in guidance["groups"]] == [
@@ -159,7 +159,7 @@ def test_a_region_of_the_map_can_be_trained_on_alone(calmix, reviews, encoders, 
         call = arguments(reviews, encoder, output, **{"train-region": region, **more})
         code, _, err = calmix(*call, *(["--aum-filter"] if more else []))
         assert code == 0, err
-        run = Run.open(output)
+        run = RunDirectory.open(output)
         rows = pq.read_table(run.dynamics_file)["row_id"].to_pylist()
         sizes[region] = len(rows)
         assert run.metrics()["sizes"]["train"] == len(rows) == run.guidance()["train_region"]["rows"]
@@ -188,7 +188,7 @@ def test_a_plain_run_of_other_rows_is_refused(calmix, reviews, encoders, cache, 
 
 
 def test_the_plain_run_of_ones_own_is_remembered(calmix, reviews, encoders, cache, tmp_path, monkeypatch):
-    encoder, mine, run = encoders("bert", layers=1), tmp_path / "mine", Run(tmp_path / "run")
+    encoder, mine, run = encoders("bert", layers=1), tmp_path / "mine", RunDirectory(tmp_path / "run")
     for seed, output in ((1, mine), (2, tmp_path / "other")):
         assert calmix(*arguments(reviews, encoder, output, seed=seed))[0] == 0
     call = arguments(reviews, encoder, run.path, method="informed-mixup", **{"checkpoint-steps": 4})
@@ -212,7 +212,7 @@ def test_the_plain_run_of_ones_own_is_remembered(calmix, reviews, encoders, cach
     for more in (["--resume", "--output", run.path], ["--config", run.config_file, "--output", again]):
         code, _, err = calmix("train", *more)
         assert code == 0, err
-        assert Run.open(more[-1]).guidance()["plain_run"]["path"] == str(mine)
+        assert RunDirectory.open(more[-1]).guidance()["plain_run"]["path"] == str(mine)
     assert not cache.exists()  # no other plain run was made
     weights = [load_file(path / "model" / "model.safetensors") for path in (run.path, again)]
     assert all(np.array_equal(tensor, weights[1][name]) for name, tensor in weights[0].items())

@@ -30,7 +30,7 @@ from calmix.calibration.files.prediction_files import Note, iterate_predictions,
 from calmix.calibration.integrations.streaming import RowFingerprint, StreamedEvaluation, evaluate_batches
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Notion, Predictions
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 # Files whose rows stand in different orders are read whole to be matched; beyond this many rows they are not.
@@ -105,10 +105,10 @@ def open_sources(
             file=path,
             remedy=f"give --model {path} and the rows to predict with --data FILE",
         )
-    return list(_run_sources(Run.open(path), origin))
+    return list(_run_sources(RunDirectory.open(path), origin))
 
 
-def _run_sources(run: Run, origin: int) -> Iterator[Source]:
+def _run_sources(run: RunDirectory, origin: int) -> Iterator[Source]:
     metrics = run.metrics()
     temperature = float(metrics["temperature"])
     for split, stages in metrics["splits"].items():

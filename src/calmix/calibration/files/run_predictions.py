@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from calmix.calibration.files.prediction_files import read_predictions
 from calmix.calibration.predictions import Predictions
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 
-def predictions_of_run(run: Run, split: str, *, calibrated: bool = False) -> Predictions:
+def predictions_of_run(run: RunDirectory, split: str, *, calibrated: bool = False) -> Predictions:
     """What the run said about the rows of a split; with `calibrated`, after its temperature."""
     file = run.predictions_file(split)
     if not file.is_file():

@@ -23,7 +23,7 @@ from calmix.calibration.files.prediction_files import read_answers
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.inference.prediction import predict_with_checkpoint
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.models.folding import CONFIG_KEY
 from calmix.models.loading import checkpoint_fingerprint, trained_labels
 from calmix.user_error import UserError
@@ -61,7 +61,7 @@ class CheckpointTeacher(Teacher):
     directory: Path
     label_names: tuple[str, ...] | None
     """In the order of its logits; None for multiple choice, whose classes have no names."""
-    stage: Run | None = None
+    stage: RunDirectory | None = None
     """Where it is the first stage of others: its run, which keeps its answers for all of them."""
     restore: Callable[[], object] | None = None
     """Makes the checkpoint anew where it was dropped."""
@@ -196,7 +196,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
         )
     directory = path
     if (path / "config.yaml").is_file():
-        run = Run.open(path)
+        run = RunDirectory.open(path)
         directory = run.model
         if not directory.is_dir():
             raise UserError(
@@ -221,7 +221,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
 
 def stage_teacher(
     name: str,
-    run: Run,
+    run: RunDirectory,
     fingerprint: str,
     restore: Callable[[], object],
     *,

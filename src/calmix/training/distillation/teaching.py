@@ -25,7 +25,7 @@ from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.mixing.method import method_classes
 from calmix.runtime.lock import locked
 from calmix.training.configuration import TrainConfig
@@ -124,7 +124,7 @@ class Teaching:
             teachers = [opened[name] for name in config.teacher]
         teaching = cls.checked(config, train, teachers)
         for number, teacher in enumerate(teachers, start=1):
-            is_known = are_kept(teaching.place(number, Run(Path(config.output))))
+            is_known = are_kept(teaching.place(number, RunDirectory(Path(config.output))))
             if isinstance(teacher, CheckpointTeacher) and not is_known:
                 teacher.get_ready()
         return teaching
@@ -166,7 +166,7 @@ class Teaching:
         table = pa.concat_tables([inputs.table, self.unlabelled.table]).combine_chunks()
         return dataclasses.replace(inputs, table=table)
 
-    def place(self, number: int, run: Run) -> Path:
+    def place(self, number: int, run: RunDirectory) -> Path:
         """Where the answers of a teacher are kept: with it, if it is a first stage of many, else with the
         run."""
         kept_in = self.teachers[number - 1].kept_in
@@ -174,7 +174,7 @@ class Teaching:
             return run.teaching / f"teacher-{number}.json"
         return kept_in / f"{self.rows.fingerprint()[:KEY_LENGTH]}.json"
 
-    def logits(self, run: Run) -> TeacherLogits:
+    def logits(self, run: RunDirectory) -> TeacherLogits:
         """What the teachers say about all rows, found or computed."""
         rows = self.rows
         settings: dict[str, Any] = {"device": self.config.device, "threads": self.config.threads}

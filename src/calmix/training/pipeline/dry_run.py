@@ -15,7 +15,7 @@ import numpy as np
 from calmix.data.grouped_batches import RowGroups
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.method import get_method
 from calmix.models.inputs import Encoded
@@ -59,7 +59,7 @@ def rehearse(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
             encoded["unlabelled"] = network.inputs.encode(some)
         prepared = Prepared(replace(splits, train=few), encoded, network.model, network.inputs, [])
         groups = any_groups(config, few.class_count, len(few))
-        trainer = make_trainer(config, Run(Path(place)), prepared, Progress(config.method), groups)
+        trainer = make_trainer(config, RunDirectory(Path(place)), prepared, Progress(config.method), groups)
         trainer.preflight(is_taught=bool(config.teacher))
 
 

@@ -22,7 +22,7 @@ from calmix.inference import fold_proof
 from calmix.inference.prediction import as_predictions, predict_logits
 from calmix.io.manifest import make_manifest, sync
 from calmix.io.permissions import as_umask_says
-from calmix.io.run_directory import Run, remove_leftovers, write_json
+from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.models.folding import fold_temperature, merged
 from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
@@ -40,7 +40,9 @@ from calmix.user_error import UserError
 NLL_TOLERANCE, NLL_TOLERANCE_MIXED = 1e-3, 5e-2
 
 
-def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float) -> None:
+def finish(
+    run: RunDirectory, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float
+) -> None:
     """Predictions, temperature, metrics, dynamics and the folded checkpoint."""
     splits = prepared.splits
     named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
@@ -117,7 +119,7 @@ def finish(run: Run, config: TrainConfig, prepared: Prepared, trainer: MixupTrai
     trainer.accelerator.wait_for_everyone()
 
 
-def check_chosen(run: Run, trainer: MixupTrainer, measured: float) -> None:
+def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float) -> None:
     """See that the model in hand is that of the chosen epoch: its `measured` NLL is what it was then.
 
     A best checkpoint that is gone is passed over by the Trainer: the last epoch would be saved in its name.
@@ -137,7 +139,7 @@ def check_chosen(run: Run, trainer: MixupTrainer, measured: float) -> None:
         )
 
 
-def sealed_files(run: Run) -> dict[str, dict[str, Any]]:
+def sealed_files(run: RunDirectory) -> dict[str, dict[str, Any]]:
     """Sizes and hashes of what was written, and is on disk: later damage is found before it is used."""
     places = (run.dynamics_file, run.guidance_file, run.calibration_file)
     files = [file for file in places if file.is_file()]
@@ -230,7 +232,7 @@ def in_full_precision(model: nn.Module, trainer: MixupTrainer) -> Trainer:
 
 
 def save_model(
-    run: Run,
+    run: RunDirectory,
     model: nn.Module,
     predictor: Trainer,
     prepared: Prepared,

@@ -11,7 +11,7 @@ from pathlib import Path
 from calmix.data.embedded_images import is_embedded
 from calmix.data.sources import find_split_file, is_hub_name
 from calmix.data.splits import name_tests, read_splits
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.io.tables import read_table
 from calmix.mixing.catalogue import check_method, method_cards
 from calmix.models.built_in import BUILT_IN, check_options
@@ -28,7 +28,7 @@ EMBEDDED = "default"  # as in `models.loading`, which loads torch
 def look_first(config: TrainConfig, *, resume: bool = False) -> None:
     """Raise what `train` would: names, values, the output, the files and their columns."""
     check_method(config.method, config.options_of_method())
-    run = Run(Path(config.output))
+    run = RunDirectory(Path(config.output))
     check_output(run, config, resume=resume)
     if run.is_finished:  # to be shown once more; its files may be gone
         return
@@ -37,7 +37,7 @@ def look_first(config: TrainConfig, *, resume: bool = False) -> None:
     for name in config.teacher:
         check_teacher_name(name)
     if config.plain_run is not None:
-        Run.open(config.plain_run)
+        RunDirectory.open(config.plain_run)
     check_data(config)
 
 

@@ -21,7 +21,7 @@ from calmix.data.grouped_batches import RowGroups
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.importers import read_data_map
-from calmix.io.run_directory import Run, write_json
+from calmix.io.run_directory import RunDirectory, write_json
 from calmix.mixing.known_rows import KnownRows, LabelFilter
 from calmix.mixing.method import get_method
 from calmix.mixing.needs import DATA_MAP, plain_run_epochs
@@ -66,14 +66,14 @@ def plain_config(config: TrainConfig) -> TrainConfig:
     )
 
 
-def open_plain_run(path: str | Path) -> Run:
+def open_plain_run(path: str | Path) -> RunDirectory:
     """A finished plain run with its dynamics, or a `UserError` that says what it is instead."""
-    run = Run.open(path)
+    run = RunDirectory.open(path)
     check_plain_run(run)
     return run
 
 
-def check_plain_run(run: Run) -> None:
+def check_plain_run(run: RunDirectory) -> None:
     made = run.config()
     smoothing = {"label_smoothing": made.get("label_smoothing"), **(made.get("method_options") or {})}
     found = f"--method {made['method']}" if made["method"] != "plain" else None
@@ -100,7 +100,7 @@ def check_plain_run(run: Run) -> None:
 class Guidance:
     """The data map of the training rows, and what was chosen by it."""
 
-    plain: Run
+    plain: RunDirectory
     config: TrainConfig
     rows: Rows
     passes: Path
@@ -109,7 +109,7 @@ class Guidance:
     notes: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_run(cls, plain: Run, config: TrainConfig, rows: Rows, passes: Path) -> Guidance:
+    def from_run(cls, plain: RunDirectory, config: TrainConfig, rows: Rows, passes: Path) -> Guidance:
         check_plain_run(plain)
         datamap = read_data_map(plain.dynamics_file).of_rows(rows.row_ids, source=plain.path)
         changed = np.flatnonzero(datamap.labels != rows.labels)
@@ -174,7 +174,7 @@ class Guidance:
         rows = self.rows.select(positions)
         return dataclasses.replace(self, rows=rows, datamap=self.datamap.select(positions))
 
-    def keep_plain_stage(self, run: Run) -> dict[str, Any]:
+    def keep_plain_stage(self, run: RunDirectory) -> dict[str, Any]:
         """Copy the files of the plain run that explain the guided one, and tell what there is to say."""
         run.plain_stage.mkdir(parents=True, exist_ok=True)
         for file in (self.plain.dynamics_file, self.plain.config_file, self.plain.metrics_file):
@@ -186,7 +186,7 @@ class Guidance:
 
 
 def write_guidance(
-    run: Run, guidance: Guidance | None, groups: RowGroups | None, rows: Rows, journal: Journal
+    run: RunDirectory, guidance: Guidance | None, groups: RowGroups | None, rows: Rows, journal: Journal
 ) -> None:
     """`guidance.json` of a run that a plain run guided or whose rows met in groups, as random halves do."""
     if guidance is None and groups is None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from yaml import YAMLError
 
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.configuration import TEACHERS_OWN, TrainConfig
 from calmix.training.pipeline.run_files import check_checkpoints
 from calmix.user_error import UserError
 
 
-def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
+def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> None:
     """Refuse to write over anything that is not this very run."""
     for place in (run.path, *run.path.parents):
         if place.exists() and not place.is_dir():
@@ -41,7 +41,7 @@ def check_output(run: Run, config: TrainConfig, *, resume: bool) -> None:
         )
 
 
-def as_begun(config: TrainConfig, run: Run) -> TrainConfig:
+def as_begun(config: TrainConfig, run: RunDirectory) -> TrainConfig:
     """What nobody gave, as it is in the run to resume. The rule may have changed since it began."""
     if config.is_settled or not run.config_file.is_file():
         return config
@@ -55,7 +55,7 @@ def as_begun(config: TrainConfig, run: Run) -> TrainConfig:
     return replace(config, **saved, **theirs)
 
 
-def saved_config(run: Run) -> TrainConfig:
+def saved_config(run: RunDirectory) -> TrainConfig:
     try:
         return TrainConfig.from_dict(run.config())
     except (OSError, TypeError, ValueError, YAMLError) as error:

@@ -12,7 +12,7 @@ from calmix.data.checks import Finding, check_splits
 from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded, Inputs
 from calmix.models.network import Network, freeze_embeddings, load_network
@@ -46,7 +46,7 @@ class Prepared:
 
 def prepare(
     config: TrainConfig,
-    plain_run: Run | None = None,
+    plain_run: RunDirectory | None = None,
     passes: Path | None = None,
     teachers: Sequence[Teacher] | None = None,
 ) -> Prepared:

@@ -18,7 +18,7 @@ from calmix.data.checks import Finding, findings_table
 from calmix.data.grouped_batches import RowGroups
 from calmix.data.images import UnreadableImage
 from calmix.data.unlabelled import WithUnlabelled
-from calmix.io.run_directory import Run, write_json, write_yaml
+from calmix.io.run_directory import RunDirectory, write_json, write_yaml
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.writing import write_table
 from calmix.mixing.known_rows import KnownRows
@@ -53,10 +53,10 @@ def train(
     config: TrainConfig,
     *,
     resume: bool = False,
-    plain_run: Run | None = None,
+    plain_run: RunDirectory | None = None,
     passes: Path | None = None,
     teachers: Sequence[Teacher] | None = None,
-) -> Run:
+) -> RunDirectory:
     """Train one classifier and leave a finished run directory.
 
     With `resume`, a run that was cut off goes on from its newest whole checkpoint and ends with the same
@@ -64,7 +64,7 @@ def train(
     run on the same rows (`experiments.staged` makes it); `passes` is where its threshold passes are kept.
     `teachers` are those of a student, opened; left out, they are found where `config.teacher` says.
     """
-    run = Run(Path(config.output))
+    run = RunDirectory(Path(config.output))
     was_there = run.path.exists()
     config = as_begun(config, run) if resume else config
     check_output(run, config, resume=resume)
@@ -81,19 +81,19 @@ def train(
 
 def train_alone(
     config: TrainConfig,
-    plain_run: Run | None = None,
+    plain_run: RunDirectory | None = None,
     passes: Path | None = None,
     teachers: Sequence[Teacher] | None = None,
     *,
     resume: bool,
     was_there: bool,
-) -> Run:
+) -> RunDirectory:
     """`train` for whoever is the only one to write into the run directory, and has checked it.
 
     `was_there`: whether the directory is older than this call; one that is not is removed after a failure
     that leaves nothing to continue from.
     """
-    run = Run(Path(config.output))
+    run = RunDirectory(Path(config.output))
     check_device(config.device)
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
@@ -104,15 +104,15 @@ def train_alone(
 
 
 def _train(
-    run: Run,
+    run: RunDirectory,
     config: TrainConfig,
     resume: bool,
     was_there: bool,
-    plain_run: Run | None,
+    plain_run: RunDirectory | None,
     passes: Path,
     teachers: Sequence[Teacher] | None,
     choice: str | None,
-) -> Run:
+) -> RunDirectory:
     started = time.monotonic()
     silence_transformers()
     prepared = prepare(config, plain_run, passes, teachers)
@@ -146,7 +146,7 @@ def _train(
     return run
 
 
-def find_checkpoint(run: Run) -> Path | None:
+def find_checkpoint(run: RunDirectory) -> Path | None:
     """The newest checkpoint that can be continued; what is wrong with newer ones is said."""
     problems: list[str] = []
     checkpoint = newest_complete(run.checkpoints, said=problems.append)
@@ -159,7 +159,7 @@ def find_checkpoint(run: Run) -> Path | None:
     return checkpoint
 
 
-def report_findings(run: Run, findings: Sequence[Finding]) -> None:
+def report_findings(run: RunDirectory, findings: Sequence[Finding]) -> None:
     """What the data checks found, before hours of training: on the terminal, and row by row in a file."""
     run.data_checks_file.unlink(missing_ok=True)
     if findings:
@@ -168,7 +168,7 @@ def report_findings(run: Run, findings: Sequence[Finding]) -> None:
         say(finding)
 
 
-def make_arguments(config: TrainConfig, run: Run) -> MixupArguments:
+def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
     settings: dict[str, Any] = {
         "output_dir": str(run.checkpoints.absolute()),
         "method": config.method,
@@ -206,12 +206,12 @@ def form_group(config: TrainConfig) -> None:
     """The processes of a run find each other now, in the way that its Trainer would later: first stages are
     looked up, locked and made together."""
     if needs_process_group():
-        _ = make_arguments(config, Run(Path(config.output))).device
+        _ = make_arguments(config, RunDirectory(Path(config.output))).device
 
 
 def make_trainer(
     config: TrainConfig,
-    run: Run,
+    run: RunDirectory,
     prepared: Prepared,
     progress: Progress,
     known_rows: KnownRows | RowGroups | None,
@@ -238,7 +238,7 @@ def make_trainer(
 
 
 def open_run(
-    run: Run, config: TrainConfig, prepared: Prepared, groups: RowGroups | None, *, resume: bool
+    run: RunDirectory, config: TrainConfig, prepared: Prepared, groups: RowGroups | None, *, resume: bool
 ) -> None:
     """Make the run directory, or see that the one to resume was made from the same data, teachers and groups
     of rows."""

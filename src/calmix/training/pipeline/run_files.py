@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from calmix.io.directory_lock import only_writer
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import MARKER, checkpoints_in
 from calmix.user_error import UserError
 
@@ -21,14 +21,14 @@ LOCK_FILE = "calmix.lock"
 FINGERPRINTS_FILE = "data.json"
 
 
-def writing_to(run: Run) -> AbstractContextManager[None]:
+def writing_to(run: RunDirectory) -> AbstractContextManager[None]:
     """Be the only one who writes into this run directory."""
     check_checkpoints(run)
     remedy = "wait for it, or name another --output"
     return only_writer(run.checkpoints / LOCK_FILE, run.path, remedy)
 
 
-def check_checkpoints(run: Run) -> None:
+def check_checkpoints(run: RunDirectory) -> None:
     """Refuse a directory that has the name of calmix's and is not."""
     if run.checkpoints.exists() and not are_ours(run.checkpoints):
         raise UserError(
@@ -51,7 +51,7 @@ def are_ours(checkpoints: Path) -> bool:
     return isinstance(content, dict) and all(isinstance(value, str) for value in content.values())
 
 
-def remove_checkpoints(run: Run) -> None:
+def remove_checkpoints(run: RunDirectory) -> None:
     """Remove the checkpoints of a run; the lock goes with its holder."""
     if not run.checkpoints.is_dir() or not are_ours(run.checkpoints):
         return
@@ -63,7 +63,7 @@ def remove_checkpoints(run: Run) -> None:
         run.checkpoints.rmdir()
 
 
-def tidy_finished(run: Run) -> None:
+def tidy_finished(run: RunDirectory) -> None:
     """Remove what a process that was killed between its last two steps has left in a finished run."""
     # A run that cannot be written, or that somebody else is tidying, is finished all the same.
     with suppress(UserError, OSError):
@@ -72,7 +72,7 @@ def tidy_finished(run: Run) -> None:
                 remove_checkpoints(run)
 
 
-def discard(run: Run) -> None:
+def discard(run: RunDirectory) -> None:
     """Remove what a call has written into a run directory of its own making that nothing can be made of."""
     remove_checkpoints(run)
     for file in (run.config_file, run.data_checks_file):

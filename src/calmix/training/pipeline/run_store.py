@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.io.manifest import make_manifest
-from calmix.io.run_directory import Run, check_name, write_json, write_yaml
+from calmix.io.run_directory import RunDirectory, check_name, write_json, write_yaml
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.fingerprint import Fingerprints
 from calmix.user_error import UserError
@@ -31,9 +31,9 @@ class RunStore:
         self.path = Path(path)
         self.fingerprints = fingerprints or Fingerprints()
 
-    def run(self, fingerprint: str) -> Run:
+    def run(self, fingerprint: str) -> RunDirectory:
         check_name(fingerprint, self.path)
-        return Run(self.path / fingerprint)
+        return RunDirectory(self.path / fingerprint)
 
     def is_finished(self, fingerprint: str) -> bool:
         return self.run(fingerprint).is_finished
@@ -95,7 +95,7 @@ class RunStore:
         shutil.rmtree(dropped, ignore_errors=True)
 
 
-def list_model_again(run: Run) -> None:
+def list_model_again(run: RunDirectory) -> None:
     """Where restored weights differ in their last bits, made on another machine, they are the run's from now
     on."""
     metrics = run.metrics()
@@ -106,7 +106,7 @@ def list_model_again(run: Run) -> None:
     write_json(run.metrics_file, {**metrics, "files": others | make_manifest(run.path, weights)})
 
 
-def make_resumable(run: Run, config: TrainConfig) -> None:
+def make_resumable(run: RunDirectory, config: TrainConfig) -> None:
     """See to it that `train(resume=True)` takes up whatever a killed process has left here."""
     if not run.path.exists():
         return

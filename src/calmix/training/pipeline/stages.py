@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calmix.io.run_directory import Run
+from calmix.io.run_directory import RunDirectory
 from calmix.printable import say as print_safely
 from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
 from calmix.runtime.processes import is_first_process
@@ -43,13 +43,13 @@ def train_staged(
     *,
     store: RunStore | None = None,
     resume: bool = False,
-) -> Run:
+) -> RunDirectory:
     """Train one classifier, and first what its method needs.
 
     A stage that was cut off goes on where it was, whether or not `resume` is set: it is told by what it is
     made of. `config.plain_run` is used in place of one from the store.
     """
-    run = Run(Path(config.output))
+    run = RunDirectory(Path(config.output))
     was_there = run.path.exists()
     config = as_begun(config, run) if resume else config
     check_output(run, config, resume=resume)
@@ -62,8 +62,10 @@ def train_staged(
         return run if run.is_finished else _train_staged(config, store, resume=resume, was_there=was_there)
 
 
-def _train_staged(config: TrainConfig, store: RunStore | None, *, resume: bool, was_there: bool) -> Run:
-    run = Run(Path(config.output))
+def _train_staged(
+    config: TrainConfig, store: RunStore | None, *, resume: bool, was_there: bool
+) -> RunDirectory:
+    run = RunDirectory(Path(config.output))
     needs_plain = needs_plain_run(config)
     settings: Any = {"resume": resume, "was_there": was_there}
     if not (needs_plain or config.teacher):
@@ -97,7 +99,7 @@ def _train_staged(config: TrainConfig, store: RunStore | None, *, resume: bool, 
     return run
 
 
-def run_for(store: RunStore, config: TrainConfig, fingerprint: str | None = None) -> Run:
+def run_for(store: RunStore, config: TrainConfig, fingerprint: str | None = None) -> RunDirectory:
     """The finished run of this configuration: found, continued or made.
 
     `config.output` does not matter. Whoever asks for a run that another process is making waits for it.
@@ -132,7 +134,7 @@ def restore_model(store: RunStore, config: TrainConfig, fingerprint: str) -> Non
         wait_for_all_processes()
 
 
-def _make(store: RunStore, run: Run, config: TrainConfig) -> None:
+def _make(store: RunStore, run: RunDirectory, config: TrainConfig) -> None:
     """Train a run in its directory, from where a killed process has left it."""
     config = dataclasses.replace(config, output=str(run.path))
     if is_first_process():
@@ -155,7 +157,7 @@ def make_teacher(name: str, config: TrainConfig, store: RunStore) -> Teacher:
     return stage_teacher(name, run, fingerprint, restore, trust_remote_code=config.trust_remote_code)
 
 
-def warn(stage: Run, name: str) -> None:
+def warn(stage: RunDirectory, name: str) -> None:
     """Whatever is learned from a stage that has not learned is worth nothing."""
     warning = stage_warning(stage.metrics(), name)
     if warning is not None:
