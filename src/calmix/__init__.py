@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from calmix.calibration.calibrators.structured import StructuredScaling as StructuredScaling
     from calmix.calibration.calibrators.temperature import TemperatureScaling as TemperatureScaling
     from calmix.calibration.calibrators.vector import VectorScaling as VectorScaling
+    from calmix.calibration.conformal import ConformalSets as ConformalSets
+    from calmix.calibration.conformal import evaluate_sets as evaluate_sets
     from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
     from calmix.calibration.differences import paired_differences as paired_differences
     from calmix.calibration.evaluation import evaluate as evaluate
@@ -141,6 +143,8 @@ _HOME = {
     "area_under_generalised_risk_coverage": "calmix.calibration.metrics.risk_coverage",
     "coverage_at_accuracy": "calmix.calibration.metrics.selective",
     "guaranteed_threshold": "calmix.calibration.metrics.selective",
+    "ConformalSets": "calmix.calibration.conformal",
+    "evaluate_sets": "calmix.calibration.conformal",
     "register_networks": "calmix.models.registration",
     # Data unlike the training data.
     "maximum_probability_score": "calmix.calibration.metrics.ood",

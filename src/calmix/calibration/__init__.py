@@ -6,6 +6,7 @@ integrations/  Metrics where people need them: scikit-learn scorers, `Trainer` m
 metrics/       Metrics as pure functions: binning, calibration errors, proper scores, selective prediction
 uncertainty/   How far a metric can be trusted: intervals, noise floors, paired differences
 class_names    Classes are matched by name, however their names are spelled; never by where they stand
+conformal      Prediction sets that hold the true class with a chosen probability
 differences    Two models on the same rows: the difference of every metric, with its paired interval
 evaluation     Everything calmix says about one set of predictions, in one pass over the rows
 held_out       What calibration brings on rows that it was not fitted on
