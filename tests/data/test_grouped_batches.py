@@ -70,19 +70,6 @@ def test_copies_of_a_row_keep_their_distance_where_rows_stand_by_length():
     assert np.mean(distinct) > 0.95
 
 
-@pytest.mark.parametrize("rows", [300, 1200])
-def test_no_row_of_a_group_beside_itself_meets_itself(rows):
-    lengths = np.random.default_rng(0).integers(5, 60, rows)
-    both = np.arange(rows)
-    groups = RowGroups(("a", "b"), (both, both), "longest")
-    epochs = [grouped_epoch_batches(groups, 16, seed=0, epoch=e, lengths=lengths) for e in range(10)]
-    pairs = [(b.positions[b.groups == 0], b.positions[b.groups == 1]) for batches in epochs for b in batches]
-    assert not any((first == second).any() for first, second in pairs)
-    assert len({pair for first, second in pairs for pair in zip(first, second, strict=True)}) > 4 * rows
-    padded = sum(16 * lengths[np.concatenate(pair)].max() for pair in pairs)
-    assert padded < 1.2 * 2 * 10 * lengths.sum()
-
-
 def test_a_row_may_stand_in_two_groups():
     groups = RowGroups(("a", "b"), (np.array([0, 1]), np.array([1, 2])))
     assert seen(grouped_epoch_batches(groups, 4, seed=0, epoch=0)) == {

@@ -79,6 +79,24 @@ class TestPlan:
         assert plan.runs[0].num_classes == 8
         assert plan.findings == ()
 
+    @pytest.mark.parametrize("classes", [2, 7])
+    def test_a_row_more_of_a_rare_class_changes_little(self, classes):
+        """An easy set may be of one class: its first row of another one must not change the whole filter."""
+        counts = []
+        for minority in range(60):
+            labels = np.repeat([0, 1], [600 - minority, minority])
+            counts.append(int(plan_threshold_samples(labels, classes, seed=0).runs[0].threshold.sum()))
+        assert counts[0] == 100  # a sixth, as many as the larger of two classes gives
+        assert np.abs(np.diff(counts)).max() <= 1
+
+    def test_a_third_class_comes_in_gradually(self):
+        counts = []
+        for third in range(200):
+            labels = np.repeat([0, 1, 2], [(600 - third) // 2, (601 - third) // 2, third])
+            counts.append(int(plan_threshold_samples(labels, 3, seed=0).runs[0].threshold.sum()))
+        assert counts[0] == 200 and counts[-1] == 150  # N/3 and N/4
+        assert np.abs(np.diff(counts)).max() <= 4
+
     def test_the_seed_decides(self):
         labels = np.arange(300) % 3
         draws = [plan_threshold_samples(labels, 3, seed=seed).runs[0].threshold for seed in (0, 0, 1)]

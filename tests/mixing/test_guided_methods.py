@@ -8,11 +8,14 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity, cross_entropy
 
+from calmix.data.batches import EpochBatchSampler
+from calmix.data.grouped_batches import RowGroups
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.method import get_method
+from calmix.mixing.pairing import apart
 from calmix.mixing.step import Moment
 from calmix.runtime.randomness import stream
 from calmix.user_error import UserError
@@ -381,8 +384,63 @@ def test_tdmixup_takes_the_top_thirds_and_filters_the_easy_one():
     assert groups.positions[0].tolist() == sorted(i for i in by_confidence if i % 2 == 0)
     assert groups.positions[1].tolist() == sorted(by_variability)
     assert groups.cover == "longest"
-    whole = get_method("tdmixup", aum_filter=False, pairing="random").groups(known)
-    assert whole.positions[0].tolist() == sorted({*by_confidence.tolist(), *by_variability.tolist()})
+
+
+def test_the_random_pairs_of_tdmixup_come_from_the_union_before_any_filter():
+    """Table 3: "66 % train (random)"; nothing is trained to filter it."""
+    known = KnownRows(a_map(), 0, filter_labels=None)
+    method = get_method("tdmixup", pairing="random")
+    union = {
+        *np.argsort(-known.datamap.confidence)[:20].tolist(),
+        *np.argsort(-known.datamap.variability)[:20].tolist(),
+    }
+    assert [rows.tolist() for rows in method.groups(known).positions] == [sorted(union)] * 2
+    assert method.needed == ("data map",)
+
+
+def pairs_of_epoch(method, groups, *, epoch, lengths, batch_size=16):
+    """The training rows that really meet in an epoch, batch by batch as the trainer makes them."""
+    sampler = EpochBatchSampler(groups.rows_per_epoch, batch_size, 0, lengths=lengths, groups=groups)
+    sampler.set_epoch(epoch)
+    for number, keys in enumerate(sampler):
+        positions, numbers = np.array([(key.position, key.group) for key in keys]).T
+        network = LinearHead(torch.randn(len(keys), 2), torch.randn(CLASSES, 2))
+        labels = torch.zeros(len(keys), dtype=torch.long)
+        moment = Moment(seed=0, epoch=epoch, step=number, batch=number)
+        step = make_step(network, labels, moment=moment, groups=numbers, positions=positions)
+        (pairs,) = method.losses(step).pairs
+        yield positions[pairs.first.numpy()], positions[pairs.second.numpy()]
+
+
+@pytest.mark.parametrize("rows", [300, 700])
+def test_no_row_of_two_groups_meets_itself(rows):
+    lengths = np.random.default_rng(0).integers(5, 60, rows)
+    both = np.arange(rows)
+    groups = RowGroups(("a", "b"), (both, both), "longest")
+    method = get_method("tdmixup", pairing="random")
+    met = [p for epoch in range(5) for p in pairs_of_epoch(method, groups, epoch=epoch, lengths=lengths)]
+    assert not any((first == second).any() for first, second in met)
+    different = {pair for first, second in met for pair in zip(first.tolist(), second.tolist(), strict=True)}
+    assert len(different) > 3 * rows  # of 5 times as many: the partners change
+    assert sum(len(first) for first, _ in met) > 0.99 * 5 * rows
+
+
+@pytest.mark.parametrize("rows", range(2, 9))
+def test_partners_are_swapped_where_a_row_would_meet_itself_and_nowhere_else(rows):
+    for seed in range(50):
+        generator = np.random.default_rng(seed)
+        first, second = generator.permutation(10)[:rows], generator.permutation(10)[: rows + seed % 3]
+        order = generator.permutation(len(second))
+        found, differ = apart(first, second, order)
+        assert sorted(found) == list(range(len(second)))
+        assert differ.all() and not (first == second[found[:rows]]).any()
+        if not (first == second[order[:rows]]).any():
+            assert found.tolist() == order.tolist()
+
+
+def test_a_row_alone_with_its_copy_is_left_out():
+    _, differ = apart(np.array([3]), np.array([3]), np.array([0]))
+    assert differ.tolist() == [False]
 
 
 def test_a_filter_that_nobody_can_run_is_refused_with_the_remedy():
@@ -402,9 +460,25 @@ def test_informed_mixup_uses_the_partition(originals):
     assert len(set(np.concatenate(groups.positions))) == groups.rows_per_epoch  # distinct
 
 
+@pytest.mark.parametrize("fraction", [0.25, 1 / 3, 0.5])
+def test_informed_mixup_takes_the_same_top_fraction_of_both_regions(fraction):
+    known = KnownRows(a_map())
+    count = round(fraction * 60)
+    easy = set(np.argsort(-known.datamap.confidence)[:count].tolist())
+    ambiguous = set(np.argsort(-known.datamap.variability)[:count].tolist())
+    options = {"regions": "top-fraction", "fraction": fraction}
+    groups = get_method("informed-mixup", **options).groups(known)
+    found = [set(rows.tolist()) for rows in groups.positions]
+    assert found[:2] == [easy, ambiguous]
+    assert set().union(*found) == set(range(60))  # all rows are trained on
+    subset = get_method("informed-mixup", originals="subset", **options).groups(known)
+    assert [set(rows.tolist()) for rows in subset.positions] == [easy, ambiguous]
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
+        ("informed-mixup", {"regions": "thirds"}),
         ("aum-saliency", {"preset": "mine"}),
         ("aum-saliency", {"similar": False, "dissimilar": False}),
         ("aum-saliency", {"scope": "global", "saliency": "gradient-input"}),

@@ -96,10 +96,7 @@ def grouped_epoch_batches(
             # None crosses a round: sorted by length, a row and its copy would be neighbours.
             window = max(-(-count * BUCKET_BATCHES * batch_size // total), 1)
             rounds = [_longest_first(part, lengths) for one in rounds for part in _windows(one, window)]
-        order = np.concatenate(rounds)
-        if number and rows is groups.positions[0]:
-            order = _apart(order, orders[0])
-        orders.append(order)
+        orders.append(np.concatenate(rounds))
         places.append((np.arange(count) + 0.5) / count)
         numbers.append(np.full(count, number))
     if not orders:
@@ -123,19 +120,6 @@ def _rounds(rows: int, count: int, generator: np.random.Generator) -> list[Posit
     """
     starts = range(0, count, rows)
     return [generator.permutation(rows)[: count - start] for start in starts]
-
-
-def _apart(order: Positions, beside: Positions) -> Positions:
-    """Neighbours swapped where a row would meet itself, as rows in order of length often would.
-
-    >>> _apart(np.array([4, 5, 6]), np.array([6, 5, 4])).tolist()
-    [4, 6, 5]
-    """
-    order = order.copy()
-    for place in np.flatnonzero(order == beside):
-        swapped = [place, (place + 1) % len(order)]
-        order[swapped] = order[swapped[::-1]]
-    return order
 
 
 def _windows(order: Positions, size: int) -> list[Positions]:

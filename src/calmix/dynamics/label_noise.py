@@ -73,11 +73,13 @@ def plan_threshold_samples(
     """Draw the threshold samples of each run.
 
     Of N rows in c classes, ⌊N/(c+1)⌋ in total become threshold samples, ⌊⌊N/(c+1)⌋/c⌋ of each class, so that
-    the fake class is about as large as a real one; c counts the classes that these rows have. They are
-    labelled `num_classes`, a class that does not exist (the head has one output more in these passes, and its
-    logits mean nothing to the task). In multiple choice there is no such answer: they are labelled with a
-    random wrong choice. A class that has fewer than twice its share gives half its rows, and a finding says
-    so.
+    the fake class is about as large as a real one. They are labelled `num_classes`, a class that does not
+    exist (the head has one output more in these passes, and its logits mean nothing to the task). In multiple
+    choice there is no such answer: they are labelled with a random wrong choice. A class that has fewer than
+    twice its share gives half its rows, and a finding says so.
+
+    c is `effective_classes` of these rows, which may be a part of the data such as its easy rows, lack whole
+    classes or have one row of a class: a row more or less hardly changes the number of threshold samples.
 
     >>> plan = plan_threshold_samples([0] * 6 + [1] * 6, num_classes=2, seed=0)
     >>> int(plan.runs[0].threshold.sum()), plan.runs[0].num_classes  # 12 // 3 = 4 in total, 2 of each class
@@ -92,9 +94,7 @@ def plan_threshold_samples(
     if y.ndim != 1 or num_classes < 2 or (len(y) and (y.min() < 0 or y.max() >= num_classes)):
         raise ValueError(f"labels must be a flat array of integers in 0..{num_classes - 1}")
     generator = np.random.default_rng([seed, len(y), num_classes])
-    # A part of the data, such as its easy rows, may lack whole classes: they have no share to give.
-    present = max(len(np.unique(y)), 1)
-    share = len(y) // (present + 1) // present
+    share = _share_of_class(len(y), effective_classes(y))
     findings = []
     drawn: list[list[npt.NDArray[np.int64]]] = [[] for _ in range(runs)]
     for one in range(num_classes):
@@ -119,6 +119,29 @@ def plan_threshold_samples(
         threshold[rows] = True
         planned.append(ThresholdRun(threshold, assigned, num_classes + (task != "choice")))
     return ThresholdPlan(tuple(planned), tuple(findings))
+
+
+def effective_classes(labels: npt.NDArray[np.int64]) -> float:
+    """max(2, 1/Σ p_y²), p_y the shares of the classes: their number where all are equally large.
+
+    It changes continuously with the shares, where a count jumps with one row of a class that was not there.
+    Two at least: a task has two classes, and rows of one class alone give a sixth as threshold samples, as
+    the larger class does where a few rows of another are among them.
+
+    >>> sizes = [9, 9, 9], [9, 9, 1], [9, 0, 0]
+    >>> [round(effective_classes(np.repeat([0, 1, 2], size)), 2) for size in sizes]
+    [3.0, 2.21, 2.0]
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    return max(2.0, float(counts.sum() ** 2 / (counts**2).sum())) if len(counts) else 2.0
+
+
+def _share_of_class(rows: int, classes: float) -> int:
+    """
+    >>> _share_of_class(12, 2.0), _share_of_class(600, 3.0)
+    (2, 50)
+    """
+    return int(rows // (classes + 1) // classes)
 
 
 def order_statistic(k: float | Fraction, count: int) -> int:

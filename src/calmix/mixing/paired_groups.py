@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import MixingMethod
+from calmix.mixing.pairing import apart
 from calmix.mixing.step import MixedPairs, Step
 from calmix.mixing.targets import blended
 
@@ -17,7 +19,10 @@ FIRST, SECOND = 0, 1
 
 @dataclass(frozen=True)
 class PairedGroups(MixingMethod):
-    """Rows of the first group meet rows of the second, each at most one, at random within the batch."""
+    """Rows of the first group meet rows of the second, each at most one, at random within the batch.
+
+    A row that stands in both groups does not meet itself: a pair of equals would not be mixed at all.
+    """
 
     def mix_groups(self, step: Step, logits: Tensor, kind: str) -> tuple[Tensor, Tensor, MixedPairs]:
         """The rows of the first group that found a partner, the loss of each pair, and the pairs.
@@ -26,13 +31,16 @@ class PairedGroups(MixingMethod):
         batch, the rest of the larger one stays unmixed.
         """
         first, second = step.of_group(FIRST), step.of_group(SECOND)
-        count = min(len(first), len(second))
-        chosen = step.moment.of_batch("pairs").permutation(max(len(first), len(second)))[:count]
         longer_first = len(first) > len(second)
-        left = step.tensor(first[chosen] if longer_first else first)
-        right = step.tensor(second if longer_first else second[chosen])
+        fewer, more = (second, first) if longer_first else (first, second)
+        order = step.moment.of_batch("pairs").permutation(len(more))
+        differ = np.ones(len(fewer), dtype=np.bool_)
+        if step.positions is not None:
+            order, differ = apart(step.positions[fewer], step.positions[more], order)
+        fewer, more = fewer[differ], more[order[: len(fewer)]][differ]
+        left, right = map(step.tensor, (more, fewer) if longer_first else (fewer, more))
         ratio = self.draw_ratio(step)
-        share = (ratio[left] if ratio.ndim else ratio.expand(count)).unsqueeze(-1)
+        share = (ratio[left] if ratio.ndim else ratio.expand(len(left))).unsqueeze(-1)
         targets = self.targets(step)
         goals = blended(targets[left], targets[right], share)
         losses = cross_entropy(blended(logits[left], logits[right], share), goals)

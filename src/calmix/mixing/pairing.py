@@ -24,6 +24,31 @@ def random_involution(rows: int, generator: np.random.Generator, *, padding: int
     return partner
 
 
+def apart(
+    first: NDArray[np.int64], second: NDArray[np.int64], order: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """`order` changed so that no row meets itself, and which of the pairs are two different rows.
+
+    Pair i is first[i] with second[order[i]]; `order` may be longer than `first`, its rest meets nobody. A row
+    that would meet itself swaps its partner with the next pair, or with the rest, where neither of the two
+    then meets itself. Where no such swap is there, as in a batch of one row and its copy, the pair is False.
+
+    >>> rows = np.array([7, 8, 9])
+    >>> order, differ = apart(rows, rows, np.array([0, 2, 1]))
+    >>> rows[order].tolist(), differ.tolist()
+    ([9, 7, 8], [True, True, True])
+    """
+    order, count = order.copy(), len(first)
+    for pair in np.flatnonzero(first == second[order[:count]]):
+        for step in range(1, len(order)):
+            other = (pair + step) % len(order)
+            is_free = other >= count or second[order[pair]] != first[other]
+            if is_free and second[order[other]] != first[pair]:
+                order[[pair, other]] = order[[other, pair]]
+                break
+    return order, first != second[order[:count]]
+
+
 def mirrored(rows: int, *, padding: int = 0) -> NDArray[np.int64]:
     """The batch in reverse order: the first row meets the last. `padding` rows at the end meet themselves.
 

@@ -140,6 +140,8 @@ class Step:
     """The padding index from which a network numbers positions, where it does so."""
     groups: NDArray[np.int64] | None = None
     """The number of the group that each row stands for, where the method tells groups apart."""
+    positions: NDArray[np.int64] | None = None
+    """Which training row each row is: one may stand in a batch twice, as a row of two groups."""
     bank: SaliencyBank | None = None
     """What the network said about all rows in the epoch before, where the method asked for it."""
 

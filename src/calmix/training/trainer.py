@@ -301,6 +301,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
             longest=None if self.batches.lengths is None else int(self.batches.lengths.max()),
             first_position=self.first_position,
             groups=None if self.groups is None else self.keys.groups,
+            positions=self.keys.positions,
             bank=self.bank,
         )
 

@@ -6,7 +6,10 @@ encoded once, all its rows are trained on, and the logits of easy and ambiguous 
 
     loss = (1 − w) CE(originals) + w CE(mixed),   w = 0.5,   λ ~ Beta(α, α)
 
-`originals="subset"` leaves the hard rows out. Label smoothing touches all targets.
+`regions="top-fraction"` takes the top `fraction` of the rows by confidence as easy and the top `fraction` by
+variability as ambiguous, as dataset cartography does (the paper searches 25, 33 and 50 %). The two may
+overlap: a row of both is trained on in both roles, and does not meet itself. `originals="subset"` leaves the
+rows out that are neither. Label smoothing touches all targets.
 
 Reference: Hosseini & Caragea 2022 (the teachers); the paper does not say w.
 Needs: a plain run (data map).
@@ -41,8 +44,10 @@ class InformedMixup(PairedGroups):
     """Rows that are trained on as they are: "all", or the "subset" of easy and ambiguous ones."""
     mixed_weight: float = 0.5
     """w, the weight of the mixed rows."""
+    regions: str = "partition"
+    """Three distinct sets ("partition"), or cartography's, which may overlap ("top-fraction")."""
     fraction: float = 1 / 3
-    """The share of ambiguous rows."""
+    """The share of ambiguous rows; with regions=top-fraction, that of the easy rows too."""
     stratify: bool = False
     """Take the fractions within each class."""
 
@@ -50,15 +55,22 @@ class InformedMixup(PairedGroups):
         super().__post_init__()
         if self.originals not in ("all", "subset"):
             raise UserError(f"originals is {self.originals!r}", remedy="choose all or subset")
+        if self.regions not in ("partition", "top-fraction"):
+            raise UserError(f"regions is {self.regions!r}", remedy="choose partition or top-fraction")
         if not 0 <= self.mixed_weight <= 1:
             raise UserError(f"mixed_weight is {self.mixed_weight}", remedy="give a number from 0 to 1")
         if not 0 < self.fraction < 1:
             raise UserError(f"fraction is {self.fraction}", remedy="give a share such as 0.33")
 
     def groups(self, known: KnownRows) -> RowGroups:
-        regions = known.partition(fraction=self.fraction, stratify=self.stratify)
-        names = ("easy", "ambiguous", "hard")[: 3 if self.originals == "all" else 2]
-        return RowGroups(names, tuple(np.flatnonzero(getattr(regions, name)) for name in names))
+        is_partition = self.regions == "partition"
+        find = known.partition if is_partition else known.regions
+        regions = find(fraction=self.fraction, stratify=self.stratify)
+        sets = {"easy": regions.easy, "ambiguous": regions.ambiguous}
+        others = regions.hard if is_partition else ~(regions.easy | regions.ambiguous)
+        if self.originals == "all" and (is_partition or others.any()):
+            sets["hard" if is_partition else "neither"] = others
+        return RowGroups(tuple(sets), tuple(np.flatnonzero(rows) for rows in sets.values()))
 
     def losses(self, step: Step) -> RowLosses:
         logits = step.forward()

@@ -9,7 +9,8 @@ from either set and mixes them at the head, pair by pair.
 
 The smaller set is gone through again until the larger one has ended. Hard rows are not trained on. Label
 smoothing touches the mixed targets only. `preset="authors"` has the weights of the released code, in which
-the mixed term is almost off. `pairing="random"` is the ablation: two shuffles of both sets together.
+the mixed term is almost off. `pairing="random"` is the ablation of Table 3: two shuffles of the union of both
+sets, before any filter ("66 % train"); no row meets itself.
 
 Reference: Park & Caragea 2022.  Needs: a plain run (data map), and a threshold pass for the filter.
 """
@@ -39,12 +40,12 @@ class TDMixup(PairedGroups):
     pairs: ClassVar[str] = "easy × ambiguous"
     seam: ClassVar[str] = "head"
     needs: ClassVar[tuple[str, ...]] = ("data map", "threshold pass")
-    numerics: ClassVar[int] = 2
+    numerics: ClassVar[int] = 3
 
     preset: str = "paper"
     """Weights of the losses: "paper" 1/3 each; "authors" 0.5, 0.5 and 0.01 B/C."""
     pairing: str = "easy-ambiguous"
-    """Or "random": pairs from both sets together (an ablation)."""
+    """Or "random": pairs from the union of both sets, unfiltered (an ablation)."""
     fraction: float = 1 / 3
     """The share of the rows in each set."""
     disjoint: bool = False
@@ -74,12 +75,17 @@ class TDMixup(PairedGroups):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        return self.needs if self.aum_filter else (DATA_MAP,)
+        return self.needs if self.filters else (DATA_MAP,)
+
+    @property
+    def filters(self) -> bool:
+        """The random pairs of the paper come from all of both sets."""
+        return self.aum_filter and self.pairing != "random"
 
     def groups(self, known: KnownRows) -> RowGroups:
         regions = known.regions(fraction=self.fraction, stratify=self.stratify, disjoint=self.disjoint)
         easy, ambiguous = np.flatnonzero(regions.easy), np.flatnonzero(regions.ambiguous)
-        if self.aum_filter:
+        if self.filters:
             easy = known.clean(easy, self.label_filter())
         if self.pairing == "random":
             both = np.union1d(easy, ambiguous)

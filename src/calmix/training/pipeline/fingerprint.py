@@ -22,6 +22,8 @@ from calmix.training.configuration import DISTILLATION, TrainConfig
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
 # count, and a comparison makes them anew. `Method.numerics` is the same for the runs of one method.
 NUMERICS_VERSION = 2
+# The same for runs on a region that is filtered by AUM.
+FILTER_NUMERICS = 2
 
 # Cannot change a prediction.
 HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "closed"}
@@ -85,6 +87,8 @@ class Fingerprints:
         method = get_method(config.method, **config.options_of_method())
         if method.numerics > 1:
             settings["method_numerics"] = method.numerics
+        if config.aum_filter:
+            settings["filter_numerics"] = FILTER_NUMERICS
         if not is_alone():
             settings["processes"] = process_count()
         if config.plain_run:
