@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         excess_area_under_risk_coverage as excess_area_under_risk_coverage,
     )
     from calmix.calibration.metrics.risk_coverage import risk_coverage_curve as risk_coverage_curve
+    from calmix.calibration.metrics.scores import balanced_brier_score as balanced_brier_score
     from calmix.calibration.metrics.scores import brier_decomposition as brier_decomposition
     from calmix.calibration.metrics.scores import brier_score as brier_score
     from calmix.calibration.metrics.scores import negative_log_likelihood as negative_log_likelihood
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from calmix.calibration.metrics.selective import guaranteed_threshold as guaranteed_threshold
     from calmix.calibration.metrics.smooth import smooth_calibration_error as smooth_calibration_error
     from calmix.calibration.predictions import Predictions as Predictions
+    from calmix.calibration.slices import evaluate_slices as evaluate_slices
     from calmix.calibration.uncertainty.intervals import (
         calibration_error_interval as calibration_error_interval,
     )
@@ -112,6 +114,7 @@ _HOME = {
     "write_predictions": "calmix.calibration.files.prediction_files",
     "evaluate": "calmix.calibration.evaluation",
     "evaluate_files": "calmix.calibration.files.file_evaluation",
+    "evaluate_slices": "calmix.calibration.slices",
     "paired_differences": "calmix.calibration.differences",
     # Errors and scores.
     "calibration_error": "calmix.calibration.metrics.notions",
@@ -125,6 +128,7 @@ _HOME = {
     "smooth_calibration_error": "calmix.calibration.metrics.smooth",
     "ks_calibration_test": "calmix.calibration.metrics.kolmogorov",
     "negative_log_likelihood": "calmix.calibration.metrics.scores",
+    "balanced_brier_score": "calmix.calibration.metrics.scores",
     "brier_score": "calmix.calibration.metrics.scores",
     "brier_decomposition": "calmix.calibration.metrics.scores",
     # Their intervals.

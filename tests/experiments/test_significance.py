@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
+from calmix.calibration.uncertainty.multiplicity import holm, holm_levels
 from calmix.experiments.grid import Arm
 from calmix.experiments.results import Results
 from calmix.experiments.significance import (
     ALPHA,
     Spread,
-    holm,
-    holm_levels,
     p_value,
     with_significance,
 )

@@ -12,4 +12,5 @@ evaluation     Everything calmix says about one set of predictions, in one pass 
 held_out       What calibration brings on rows that it was not fitted on
 input_checks   What the metrics accept: arrays are made float64 and refused, never repaired
 predictions    Predictions that know what they are: logits or probabilities, with labels
+slices         Groups of rows: every metric for each value of a column, and the worst one
 """

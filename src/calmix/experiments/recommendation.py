@@ -23,12 +23,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from calmix.calibration.uncertainty.multiplicity import holm_levels
 from calmix.experiments.bootstrap import Difference
 from calmix.experiments.contestants import contestants, unlearned_runs
 from calmix.experiments.grid import Arm
 from calmix.experiments.required_runs import Margin, Tested, rows_required, seeds_required
 from calmix.experiments.results import CALIBRATED, VALIDATION, Results
-from calmix.experiments.significance import holm_levels, index_runs, p_value, spread_of
+from calmix.experiments.significance import index_runs, p_value, spread_of
 
 IN_DOMAIN = "test"
 # Of one seed nothing is known about the spread.

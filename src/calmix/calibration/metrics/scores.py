@@ -92,6 +92,26 @@ def brier_score(
     return weighted_mean(brier_rows(predictions), check_weights(weights, rows=len(predictions)))
 
 
+def balanced_brier_score(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    from_logits: bool,
+    class_names: Sequence[Any] | None = None,
+) -> float:
+    """The mean over the true classes of their Brier scores: a rare class counts as much as a common one.
+
+    Classes without rows do not count.
+
+    >>> balanced_brier_score([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]], [0, 0, 1], from_logits=False)
+    0.25
+    """
+    predictions = as_predictions(scores, labels, from_logits=from_logits, class_names=class_names)
+    rows = np.bincount(predictions.labels, minlength=predictions.classes)
+    sums = np.bincount(predictions.labels, weights=brier_rows(predictions), minlength=predictions.classes)
+    return float((sums[rows > 0] / rows[rows > 0]).mean())
+
+
 @dataclass(frozen=True)
 class BrierSplit:
     """Brier = calibration + refinement."""
