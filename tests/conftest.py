@@ -1,4 +1,4 @@
-"""Fixtures that all rooms share."""
+"""Fixtures that all packages share."""
 
 from __future__ import annotations
 
@@ -42,6 +42,27 @@ def reviews(tmp_path_factory) -> Path:
             writer.writerow(["text", "label"])
             writer.writerows(zip(texts, labels, strict=True))
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(reviews, encoders):
+    """`tiny(output, method="focal")` is the configuration of a run of about a second."""
+    from calmix.training.configuration import TrainConfig
+
+    def make(output, **changes):
+        settings = {
+            "train": str(reviews / "train.csv"),
+            "validation": str(reviews / "validation.csv"),
+            "test": (str(reviews / "test.csv"), f"other={reviews / 'other.csv'}"),
+            "model": str(encoders("bert", layers=1)),
+            "output": str(output),
+            "learning_rate": 5e-3,
+            "epochs": 2,
+            "threads": 1,
+        }
+        return TrainConfig(**{**settings, **changes})
+
+    return make
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ NOT_APPLICABLE = {
     "check_sample_weights_not_overwritten": ONE_COLUMN_PER_CLASS,
     "check_classifier_data_not_an_array": ONE_COLUMN_PER_CLASS,
     "check_classifiers_train": ONE_COLUMN_PER_CLASS,
-    "check_classifiers_one_label": "temperature scaling never changes the predicted class",
     "check_classifiers_classes": CLASS_INDICES,
     "check_supervised_y_2d": CLASS_INDICES,
     "check_n_features_in_after_fitting": OWN_WORDS,
@@ -46,8 +45,15 @@ NO_OPTIMUM = {
 }
 
 
+SAME_CLASS = {"check_classifiers_one_label": "temperature scaling never changes the predicted class"}
+
+
 def not_applicable(estimator):
-    return NOT_APPLICABLE | (NO_OPTIMUM if estimator.kind == "vector" else {})
+    return (
+        NOT_APPLICABLE
+        | (NO_OPTIMUM if estimator.kind == "vector" else {})
+        | (SAME_CLASS if estimator.kind in ("temperature", "structured") else {})
+    )
 
 
 # Platt scaling takes two columns, and the checks bring three or more.

@@ -12,6 +12,7 @@ import yaml
 from safetensors.numpy import load_file
 
 from calmix.cli import distill
+from calmix.io.manifest import make_manifest
 from calmix.runtime.progress import Progress
 from calmix.training.distillation.teacher_logits import inputs_fingerprint
 from calmix.training.model_settings import TEXT_CNN
@@ -137,6 +138,14 @@ def cut_off(calmix, reviews, teacher, tmp_path, monkeypatch, *more, step):
     return own, extra, call
 
 
+def become_another(run):
+    """Another finished run at the same place."""
+    config, metrics = run / "model" / "config.json", read_json(run / "metrics.json")
+    config.write_text(json.dumps({**read_json(config), "hidden_dropout_prob": 0.2}))
+    metrics["files"].update(make_manifest(run, [config]))
+    (run / "metrics.json").write_text(json.dumps(metrics))
+
+
 def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher, tmp_path, monkeypatch):
     own, extra, arguments = cut_off(calmix, reviews, teacher, tmp_path, monkeypatch, step=1)
     extra.write_text(extra.read_text() + "one more film,positive\n")
@@ -144,8 +153,7 @@ def test_answers_of_another_time_are_refused_on_resume(calmix, reviews, teacher,
     assert code == 2
     assert "the teacher's logits were made for other data (136 rows)" in err
     shutil.copy(reviews / "other.csv", extra)
-    config = read_json(own / "model" / "config.json")
-    (own / "model" / "config.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.2}))
+    become_another(own)
     code, _, err = calmix(*arguments, "--resume")
     assert code == 2
     assert "the teacher's logits were made by another teacher" in err
@@ -168,8 +176,7 @@ def test_a_student_goes_on_with_the_same_unlabelled_rows_and_teacher_only(
     assert code == 2
     assert "the data files have changed since the run began (unlabelled rows); start a new run" in err
     shutil.copy(reviews / "other.csv", extra)
-    config = read_json(own / "model" / "config.json")
-    (own / "model" / "config.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.2}))
+    become_another(own)
     code, _, err = calmix(*arguments, "--resume")
     assert code == 2
     assert "the teacher has changed since the run began (teacher 1); start a new run" in err

@@ -119,6 +119,8 @@ def test_a_signal_ends_with_one_line_that_says_how_to_continue(
         stdout=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # A shell starts background jobs with SIGINT ignored, and children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     deadline = time.monotonic() + 120
     while not (run / "config.yaml").exists() and time.monotonic() < deadline:

@@ -95,7 +95,7 @@ def test_partners_from_all_rows_are_the_same_after_a_resume_in_mid_epoch(make_tr
 
 
 def test_a_guided_method_without_a_map_says_what_to_do(make_trainer):
-    with pytest.raises(UserError, match=r"known_rows=DataMap\.read"):
+    with pytest.raises(UserError, match="known_rows=read_data_map"):
         make_trainer(method=get_method("aum-saliency"))
 
 

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -20,9 +19,9 @@ from calmix.training.pipeline.guidance import plain_config
 from calmix.training.pipeline.output_directory import as_begun
 from calmix.training.pipeline.settling import choice_line, settle
 from calmix.user_error import UserError
+from cut_runs import KILLED
 from tiny import read_json
 
-KILLED = Path(__file__).parent / "killed.py"
 BASE = TrainConfig(train="train.csv", output="run")
 
 

@@ -154,7 +154,7 @@ def test_random_halves_have_a_report_of_their_groups(calmix, reviews, encoders, 
 def test_a_region_of_the_map_can_be_trained_on_alone(calmix, reviews, encoders, cache, tmp_path):
     encoder = encoders("bert", layers=1)
     sizes = {}
-    for region, more in (("easy", {}), ("easy+ambiguous", {}), ("ambiguous", {"aum-percentile": 0.5})):
+    for region, more in (("easy", {}), ("easy+ambiguous", {}), ("ambiguous", {"aum-quantile": 0.5})):
         output = tmp_path / f"{region}{len(more)}"
         call = arguments(reviews, encoder, output, **{"train-region": region, **more})
         code, _, err = calmix(*call, *(["--aum-filter"] if more else []))
@@ -203,11 +203,12 @@ def test_the_plain_run_of_ones_own_is_remembered(calmix, reviews, encoders, cach
     code, _, err = calmix(*call, "--resume")
     assert code == 2 and "started with other options (plain_run)" in err
     # The same place, and another run in it: other groups.
-    dynamics = (mine / "dynamics.parquet").read_bytes()
-    shutil.copyfile(tmp_path / "other" / "dynamics.parquet", mine / "dynamics.parquet")
+    mine.rename(tmp_path / "aside")
+    shutil.copytree(tmp_path / "other", mine)
     code, _, err = calmix("train", "--resume", "--output", run.path)
     assert code == 2 and "the groups of rows are not those that the run began with" in err
-    (mine / "dynamics.parquet").write_bytes(dynamics)
+    shutil.rmtree(mine)
+    (tmp_path / "aside").rename(mine)
     again = tmp_path / "again"
     for more in (["--resume", "--output", run.path], ["--config", run.config_file, "--output", again]):
         code, _, err = calmix("train", *more)

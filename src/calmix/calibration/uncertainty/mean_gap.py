@@ -91,7 +91,7 @@ def even_error(metric: str, gap: MeanGap, level: float, classes: int = 1) -> flo
     Of several classes, an error of the predicted one is as much an error of the others.
 
     >>> round(even_error("oe", MeanGap(0.99, 1.0, 100), 0.95), 4)
-    0.0259
+    0.026
     """
     over, under = gap.reach(level)
     largest = max(over, under)
