@@ -130,7 +130,7 @@ def test_a_run_that_failed_gives_exit_code_1_and_is_named(calmix, reviews, encod
         ("vary", "alhpa=0.1", "did you mean 'alpha'?"),
         ("vary", "learning_rate", "write --vary NAME=VALUE,VALUE"),
         ("seeds", "zero", "'zero' is not a seed"),
-        ("executor", "slurm", "choose local or ray"),
+        ("executor", "slurm", "choose one of local, ray, inline"),
         ("workers", "0", "--workers is 0"),
         ("keep_models", "some", "choose one of best, all, none"),
         ("train", "nowhere.csv", "nowhere.csv: no such file"),

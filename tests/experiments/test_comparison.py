@@ -223,3 +223,21 @@ def test_settings_that_nobody_gives_are_chosen_said_once_and_kept(tiny, tmp_path
     compare(config)
     compare(replace(config, base=replace(base, learning_rate=1e-4, epochs=20)))
     assert finished(tmp_path / "cmp") == before
+
+
+def test_comparisons_that_share_a_store_share_their_runs(tiny, tmp_path):
+    store = tmp_path / "store"
+    first = CompareConfig(tiny(tmp_path / "a", epochs=1), seeds=(0,), executor="inline", store=store)
+    second = CompareConfig(
+        tiny(tmp_path / "b", epochs=1), methods=("erl",), seeds=(0,), executor="inline", store=store
+    )
+    compare(first)
+    plain = {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/metrics.json")}
+    assert len(plain) == 1
+    results = compare(second)
+    after = {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/metrics.json")}
+    assert len(after) == 2
+    assert plain.items() < after.items()
+    assert load(tmp_path / "b").runs == results.runs
+    assert report_data(results, tmp_path / "b")["recommendation"]["model"].startswith(str(tmp_path))
+    assert not (tmp_path / "b" / "runs").exists()

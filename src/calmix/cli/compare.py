@@ -42,7 +42,8 @@ def compare(
     executor: Annotated[
         str,
         typer.Option(
-            help="'local' processes, or 'ray': a cluster or a local one.", rich_help_panel=COMPARISON
+            help="'local' processes, 'ray': a cluster or a local one, or 'inline': in this process.",
+            rich_help_panel=COMPARISON,
         ),
     ] = "local",
     workers: Annotated[

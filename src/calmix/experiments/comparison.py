@@ -2,7 +2,7 @@
 
 DIR/config.yaml           the effective options; `calmix compare --config` takes them
     cells.json            the runs this comparison is made of
-    runs/                 the store of runs
+    runs/                 the store of runs; several comparisons may share one that lies elsewhere
     runs.parquet, differences.parquet   the results, enough to render the rest again
     summary.csv, summary.md, report.html
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError, check_least
 
 CONFIG_FILE, SUMMARY_FILE = "config.yaml", "summary.csv"
+OWN_STORE = "runs"
 KEEP_MODELS = ("best", "all", "none")
 
 
@@ -55,6 +57,8 @@ class CompareConfig:
     keep_models: str = "best"
     margin: float = DEFAULT_MARGIN
     """What counts as no worse, in points of accuracy."""
+    store: Path | None = None
+    """Where the runs are kept; in the directory of the comparison if left out."""
 
     def __post_init__(self) -> None:
         if not self.methods:
@@ -62,7 +66,9 @@ class CompareConfig:
         if not self.seeds:
             raise UserError("no seeds", remedy="give --seeds 0,1,2")
         if self.executor not in EXECUTORS:
-            raise UserError(f"--executor is {self.executor!r}", remedy=f"choose {' or '.join(EXECUTORS)}")
+            raise UserError(
+                f"--executor is {self.executor!r}", remedy=f"choose one of {', '.join(EXECUTORS)}"
+            )
         if self.workers is not None:
             check_least("--workers", self.workers, 1)
         if self.keep_models not in KEEP_MODELS:
@@ -98,31 +104,76 @@ class Plan:
     config: dict[str, Any]
     arms: list[Arm]
     cells: list[Cell]
+    store: str = OWN_STORE
+    """Seen from the directory of the comparison."""
 
     def write(self, directory: Path) -> None:
         cells = [
             {"arm": cell.arm.name, "seed": cell.seed, "fingerprint": cell.fingerprint} for cell in self.cells
         ]
         arms = [dataclasses.asdict(arm) for arm in self.arms]
-        write_json(directory / CELLS_FILE, {"config": self.config, "arms": arms, "cells": cells})
+        content: dict[str, Any] = {"config": self.config, "arms": arms, "cells": cells}
+        if self.store != OWN_STORE:
+            content["store"] = self.store
+        write_json(directory / CELLS_FILE, content)
 
     @classmethod
     def read(cls, directory: Path) -> Plan:
         stored = json.loads((directory / CELLS_FILE).read_text())
         arms = {arm["name"]: Arm(**arm) for arm in stored["arms"]}
         cells = [Cell(arms[cell["arm"]], cell["seed"], cell["fingerprint"]) for cell in stored["cells"]]
-        return cls(stored["config"], list(arms.values()), cells)
+        return cls(stored["config"], list(arms.values()), cells, stored.get("store", OWN_STORE))
+
+    def open_store(self, directory: Path) -> RunStore:
+        return RunStore(directory / self.store)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A comparison before its runs are made: its options, its plan, and the configuration of every cell."""
+
+    config: CompareConfig
+    plan: Plan
+    configs: list[TrainConfig]
+    store: RunStore
+
+    def make(self) -> None:
+        """Write the plan down, and make the runs that are missing; in `working_in` the directory."""
+        directory = self.config.directory
+        self.plan.write(directory)  # first: it marks the directory as ours
+        write_yaml(directory / CONFIG_FILE, self.plan.config)
+        tasks = [
+            Task(str(self.store.path), cell.fingerprint, made.as_dict())
+            for cell, made in zip(self.plan.cells, self.configs, strict=True)
+        ]
+        make_runs(self.config, self.store, self.plan.cells, tasks)
 
 
 def compare(config: CompareConfig) -> Results:
     """Make all runs of a comparison that are not there yet, and gather the results of all."""
+    planned = plan_comparison(config)
+    with working_in(config.directory):
+        planned.make()
+        results = gather(config.directory)
+        if not results.runs:
+            raise _nothing_finished(results)
+        results.write(config.directory)
+        drop_models(planned.store, results, config.keep_models)
+        if config.keep_models != "all":
+            drop_teachers(planned.store, planned.plan.cells, planned.configs)
+    return results
+
+
+def plan_comparison(config: CompareConfig) -> Planned:
+    """Check everything, and name every run."""
     look_first(config)
 
     from calmix.training.pipeline.guidance import needs_plain_run
 
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))
-    store = RunStore(config.directory / "runs")
+    place = OWN_STORE if config.store is None else os.path.relpath(config.store, config.directory)
+    store = RunStore(config.store or config.directory / OWN_STORE)
     # Seed by seed, so that a comparison that was stopped early has something to compare.
     given = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
     configs = [(arm, seed, store.fingerprints.settled(made)) for arm, seed, made in given]
@@ -131,23 +182,9 @@ def compare(config: CompareConfig) -> Results:
         # First stages first: otherwise workers would wait for the plain run that others are at.
         configs.sort(key=lambda planned: not planned[0].is_plain)
     cells = [Cell(arm, seed, store.fingerprints.of(made)) for arm, seed, made in configs]
-    plan = Plan({**config.as_dict(), **shared_settings([made for _, _, made in configs])}, arms, cells)
-    with working_in(config.directory):
-        plan.write(config.directory)  # first: it marks the directory as ours
-        write_yaml(config.directory / CONFIG_FILE, plan.config)
-        tasks = [
-            Task(str(store.path), cell.fingerprint, made.as_dict())
-            for cell, (_, _, made) in zip(cells, configs, strict=True)
-        ]
-        make_runs(config, store, cells, tasks)
-        results = gather(config.directory)
-        if not results.runs:
-            raise _nothing_finished(results)
-        results.write(config.directory)
-        drop_models(store, results, config.keep_models)
-        if config.keep_models != "all":
-            drop_teachers(store, cells, [made for _, _, made in configs])
-    return results
+    settings = shared_settings([made for _, _, made in configs])
+    plan = Plan({**config.as_dict(), **settings}, arms, cells, place)
+    return Planned(config, plan, [made for _, _, made in configs], store)
 
 
 def look_first(config: CompareConfig) -> None:
@@ -178,7 +215,7 @@ def shared_settings(configs: Sequence[TrainConfig]) -> dict[str, Any]:
 
 def load(directory: Path) -> Results:
     """The results of a comparison that was made before: from its runs if they are there, else as stored."""
-    if not is_comparison(directory) or not (directory / "runs").is_dir():
+    if not is_comparison(directory) or not Plan.read(directory).open_store(directory).path.is_dir():
         return Results.read(directory)
     results = gather(directory)
     if not results.runs:
@@ -197,7 +234,8 @@ def with_margin(results: Results, margin: float | None) -> Results:
 
 def gather(directory: Path) -> Results:
     """Metrics, differences and failures of the runs in the store."""
-    plan, store = Plan.read(directory), RunStore(directory / "runs")
+    plan = Plan.read(directory)
+    store = plan.open_store(directory)
     bins, closed = plan.config["bins"], plan.config["closed"]
     failures = [
         {
@@ -284,7 +322,7 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
     recommendation = recommend(results, summary).as_dict()
     recommendation["command"] = next_command(directory, recommendation["next_seeds"])
     for key, run in (("model", "run"), ("alternative_model", "alternative_run")):
-        model = directory / "runs" / str(recommendation[run]) / "model"
+        model = store_path(directory) / str(recommendation[run]) / "model"
         recommendation[key] = str(model) if recommendation[run] and model.is_dir() else None
     seconds = {arm.name: [r["seconds"] for r in results.select(arm=arm.name)] for arm in results.arms}
     return {
@@ -304,6 +342,11 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
         "failures": results.failures,
         "config": results.config,
     }
+
+
+def store_path(directory: Path) -> Path:
+    """Where the runs of a comparison lie."""
+    return directory / (Plan.read(directory).store if is_comparison(directory) else OWN_STORE)
 
 
 def next_command(directory: Path, seeds: Sequence[int]) -> str | None:

@@ -14,7 +14,6 @@ from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
-from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
 
 
@@ -70,7 +69,8 @@ def seeds_by_arm(cells: Iterable[Cell]) -> str:
 
 def kept_runs(directory: Path) -> KeptRuns:
     """The finished runs of a comparison that still have their model, and the rest."""
-    plan, store = Plan.read(directory), RunStore(directory / "runs")
+    plan = Plan.read(directory)
+    store = plan.open_store(directory)
     cells = sorted(plan.cells, key=lambda cell: (plan.arms.index(cell.arm), cell.seed))
     runs = [(cell, store.run(cell.fingerprint)) for cell in cells]
     kept = [(cell, run) for cell, run in runs if run.is_finished and run.model.is_dir()]

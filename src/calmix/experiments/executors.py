@@ -1,6 +1,6 @@
-"""Where the runs of a comparison are made: in processes of this machine, or as tasks of a Ray cluster.
+"""Where the runs of a comparison are made: in processes of this machine, in this process, or as Ray tasks.
 
-Both hand the same `run_cell` the same values, so that equal threads per run give equal bits.
+All hand the same `run_cell` the same values, so that equal threads per run give equal bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calmix.experiments.cell import Outcome, Task, run_cell
 from calmix.training.pipeline.run_store import one_line
 from calmix.user_error import UserError
 
-EXECUTORS = ("local", "ray")
+EXECUTORS = ("local", "ray", "inline")
 SECONDS_BETWEEN_LOOKS = 0.5
 DIED = "the process died without a word: killed from outside, or out of memory"
 
@@ -101,6 +101,23 @@ class LocalExecutor:
     def _free_place(self) -> int:
         taken = {worker.place for worker in self.busy.values()}
         return next(place for place in range(self.capacity) if place not in taken)
+
+
+class InlineExecutor:
+    """One run after the other in this process: nothing to start, for runs of a second."""
+
+    capacity = 1
+
+    def submit(self, task: Task) -> Future[Outcome]:
+        future: Future[Outcome] = Future()
+        future.set_result(run_cell(task))
+        return future
+
+    def collect(self, future: Future[Outcome]) -> Outcome:
+        return future.result()
+
+    def close(self) -> None:
+        """Nothing runs."""
 
 
 class Worker:
@@ -229,7 +246,9 @@ def make_executor(name: str, workers: int | None, threads: int, *, device: str) 
         return RayExecutor(workers, threads, uses_gpu=device != "cpu")
     if name == "local":
         return LocalExecutor(workers or 1)
-    raise UserError(f"--executor is {name!r}", remedy=f"choose {' or '.join(EXECUTORS)}")
+    if name == "inline":
+        return InlineExecutor()
+    raise UserError(f"--executor is {name!r}", remedy=f"choose one of {', '.join(EXECUTORS)}")
 
 
 def threads_per_worker(workers: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calmix.experiments.comparison import gather
+from calmix.experiments.comparison import gather, store_path
 from calmix.experiments.recommendation import recommend
 from calmix.experiments.results import RUNS_FILE, Results
 from calmix.experiments.summary import summarise
@@ -17,7 +17,7 @@ def recommended_run(directory: Path) -> RunDirectory:
     """The run with the recommended model; an error that says why where there is none."""
     is_stored = (directory / RUNS_FILE).is_file()
     results = Results.read(directory) if is_stored else gather(directory)
-    store = RunStore(directory / "runs")
+    store = RunStore(store_path(directory))
     chosen = recommend(results, summarise(results)).run if results.runs else None
     if chosen is None:
         raise UserError(
