@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -80,6 +81,28 @@ def test_packages_import_those_below_them_alone_in_functions_too():
             if other in level and other != own and level[other] <= level[own]:
                 upward.append(f"{name} -> {target}")
     assert not upward
+
+
+def test_private_attributes_of_other_libraries_are_used_in_hf_compat_alone():
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in modules().values()}
+    own = {"_replace", "_exit", "_Hash"}  # of the standard library, and documented or only a type
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                own.add(node.name)
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                own.add(node.id if isinstance(node, ast.Name) else node.attr)
+    own.discard("_created_lr_scheduler")  # of the Trainer, and set by us
+    internal = ("transformers.trainer_utils", "transformers.trainer_pt_utils")
+    foreign = []
+    for file, tree in trees.items():
+        for node in ast.walk(tree) if file.name != "hf_compat.py" else ():
+            name = getattr(node, "attr", None) or getattr(node, "arg", None) or ""
+            is_private = isinstance(node, ast.Attribute | ast.keyword) and re.match("_[^_]", name)
+            is_internal = isinstance(node, ast.ImportFrom) and node.module in internal
+            if (is_private and name not in own) or is_internal:
+                foreign.append(f"{file.relative_to(SOURCES)}:{node.lineno}")
+    assert not foreign
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCES)))

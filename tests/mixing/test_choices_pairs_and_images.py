@@ -14,7 +14,7 @@ import transformers
 from calmix.data.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.mixing.pairing import random_involution
-from calmix.models.folding import last_linear
+from calmix.models.hf_compat import last_linear
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments

@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
 from calmix.mixing.step import Mix
-from calmix.models.folding import last_linear
+from calmix.models.hf_compat import last_linear
 from calmix.models.mix_points import Seams
 from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments

@@ -5,7 +5,8 @@ import pytest
 import torch
 import transformers
 
-from calmix.models.folding import fold, fold_temperature, folded_temperature, last_linear, merged
+from calmix.models.folding import fold, fold_temperature, folded_temperature, merged
+from calmix.models.hf_compat import last_linear
 from calmix.user_error import UserError
 from tiny import FAMILIES, build_config
 

@@ -11,7 +11,8 @@ from transformers import AutoModelForImageClassification
 from calmix import register_networks
 from calmix.models import built_in
 from calmix.models.built_in import build_image_network, image_config, image_size_for
-from calmix.models.folding import fold_temperature, folded_temperature, last_linear
+from calmix.models.folding import fold_temperature, folded_temperature
+from calmix.models.hf_compat import last_linear
 from calmix.models.loading import load_trained
 from calmix.models.mix_points import Seams, find_head
 from calmix.models.networks.cifar_resnet import CifarResNetConfig, CifarResNetForImageClassification

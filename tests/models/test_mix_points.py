@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from calmix.models.folding import last_linear
+from calmix.models.hf_compat import last_linear
 from calmix.models.mix_points import Seams, find_head
 from calmix.user_error import UserError
 from tiny import FAMILIES, build_config

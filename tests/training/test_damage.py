@@ -9,8 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from calmix.io.run_directory import RunDirectory
-from calmix.training.checkpoints import best_of, checkpoints_in, damage_of, newest_complete
+from calmix.training.checkpoints import checkpoints_in, damage_of, newest_complete
 from calmix.training.configuration import TrainConfig
+from calmix.training.hf_compat import best_checkpoint
 from calmix.training.pipeline.recipe import train
 from calmix.training.pipeline.stages import run_for
 from calmix.user_error import UserError
@@ -80,7 +81,7 @@ def test_it_falls_back_with_a_line_and_ends_with_the_same_bits(cut, whole, calmi
 @pytest.mark.parametrize("damage", [shutil.rmtree, lambda path: flip(path / "model.safetensors")])
 def test_a_lost_best_checkpoint_is_found_and_trained_again(cut, whole, calmix, damage):
     newest = newest_complete(cut / "checkpoints")
-    best = best_of(newest)
+    best = best_checkpoint(newest)
     assert best is not None
     assert best != newest
     damage(best)
@@ -132,7 +133,7 @@ def test_old_checkpoints_go_only_after_a_new_one_is_whole(cut):
     assert len(found) <= 4
     for checkpoint in found[:2]:
         assert damage_of(checkpoint) is None
-        assert damage_of(best_of(checkpoint)) is None
+        assert damage_of(best_checkpoint(checkpoint)) is None
 
 
 def test_a_finished_run_lists_its_files(whole, tmp_path):

@@ -10,7 +10,7 @@ from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.mixing.method import get_method
 from calmix.mixing.step import Watch
-from calmix.models.folding import last_linear
+from calmix.models.hf_compat import last_linear
 from calmix.training.trainer import Forward
 from calmix.user_error import UserError
 from tiny import FAMILIES, sentences

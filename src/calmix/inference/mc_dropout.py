@@ -27,7 +27,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.inference.forward_passes import Batch, batches_of, best_device
 from calmix.inference.row_progress import RowProgress, counting_rows
-from calmix.models.folding import last_linear
+from calmix.models.hf_compat import evaluate_running_norms, last_linear
 from calmix.models.loading import load_inputs, load_trained
 from calmix.models.mix_points import Seams
 from calmix.runtime.hardware import check_device, prepared_processor
@@ -236,9 +236,7 @@ def _logits(model: nn.Module, batch: Batch, moment: Sequence[int]) -> NDArray[np
 def turn_dropout_on(model: nn.Module) -> None:
     """As in training, but for batch normalisation, which keeps what training found."""
     model.train()
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._NormBase):
-            module.eval()
+    evaluate_running_norms(model)
 
 
 def _seed_for(moment: Sequence[int]) -> None:

@@ -271,6 +271,7 @@ def fold_checkpoint(
     from calmix.inference.fold_proof import ROWS, TOLERANCE, made_up_rows, reloaded_error
     from calmix.inference.forward_passes import best_device, forward_logits
     from calmix.models.folding import fold, folded_temperature, note_calibration
+    from calmix.models.hf_compat import is_multiple_choice
     from calmix.models.loading import load_inputs, load_trained
 
     assert source.checkpoint is not None
@@ -278,7 +279,7 @@ def fold_checkpoint(
     model = load_trained(source.checkpoint, **trust)
     inputs = load_inputs(source.checkpoint, model, max_length=source.max_length, **trust)
     if source.rows is None:
-        rows = made_up_rows(inputs, is_choice="MultipleChoice" in type(model).__name__)
+        rows = made_up_rows(inputs, is_choice=is_multiple_choice(model))
     else:
         rows = source.rows.select(np.arange(min(len(source.rows), ROWS)))
     encoded, device = inputs.encode(rows.without_labels()), best_device("auto")

@@ -5,6 +5,7 @@ built_in           The networks that `--model` knows by name
 cutting            A smaller network out of a larger one: the same checkpoint with fewer layers
 folding            Fold a calibrator into the last linear layer
 head_dropout       Dropout before the last layer of transformers' ResNet, which has none of its own
+hf_compat          What calmix relies on in networks beyond the documented interface of transformers and torch
 inputs             How rows become what a network takes: a tokenizer for texts
 loading            Load a classifier by a built-in name, a directory or a hub name
 mix_points         The places where a network can be cut, so that what passes there can be mixed

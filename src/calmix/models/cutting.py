@@ -6,10 +6,9 @@ import copy
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
-from calmix.models.mix_points import LAYER_COUNTS
+from calmix.models.hf_compat import layer_stack, number_layers
 from calmix.user_error import UserError
 
 
@@ -30,8 +29,7 @@ def cut_layers(model: PreTrainedModel, kept: int) -> None:
     it fewer times.
     """
     config: Any = model.config
-    stack = next((m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) > 0), None)
-    count = next((name for name in LAYER_COUNTS if isinstance(getattr(config, name, None), int)), None)
+    stack, count = layer_stack(model)
     if stack is None or count is None:
         raise UserError(f"{type(model).__name__} has no stack of layers to cut", remedy="leave it whole")
     layers = int(getattr(config, count))
@@ -48,10 +46,7 @@ def cut_layers(model: PreTrainedModel, kept: int) -> None:
         stays = [stack[index] for index in chosen]
         del stack[:]
         stack.extend(stays)
-        for place, layer in enumerate(stays):
-            for module in layer.modules():
-                if isinstance(getattr(module, "layer_idx", None), int):  # decoders keep caches by it
-                    setattr(module, "layer_idx", place)  # noqa: B010 (for mypy, modules hold tensors)
+        number_layers(stays)
     of_layers = [
         name for name, value in vars(config).items() if isinstance(value, list) and len(value) == layers
     ]

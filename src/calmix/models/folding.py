@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from calmix.models.hf_compat import base_model, last_linear
 from calmix.user_error import UserError
 
 CONFIG_KEY = "calmix_calibration"
@@ -25,31 +26,6 @@ def merged(model: nn.Module) -> nn.Module:
     if hasattr(model, "merge_and_unload"):
         return model.merge_and_unload()  # type: ignore[no-any-return, operator]
     return model
-
-
-def base_model(model: nn.Module) -> nn.Module:
-    """The network inside a PEFT model; any other network itself."""
-    inner: nn.Module = model.get_base_model() if hasattr(model, "get_base_model") else model  # type: ignore[operator]
-    return inner
-
-
-def last_linear(model: nn.Module) -> nn.Linear:
-    """The layer that gives the logits: the last linear layer with one output per logit.
-
-    Classification heads are registered after the encoder, in all architectures of transformers; the number
-    of outputs (1 for a multiple-choice head) keeps the search from taking anything else.
-    """
-    model = base_model(model)
-    config: Any = getattr(model, "config", None)
-    is_choice = "MultipleChoice" in type(model).__name__
-    outputs = 1 if is_choice else int(getattr(config, "num_labels", 0))
-    for module in reversed(list(model.modules())):
-        if isinstance(module, nn.Linear) and module.out_features == outputs:
-            return module
-    raise UserError(
-        f"{type(model).__name__} has no linear layer with {outputs} outputs",
-        remedy="the calibrator cannot be folded into this network; apply it to the logits instead",
-    )
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from calmix.data.pixels import (
     encode_images,
 )
 from calmix.data.rows import Rows
+from calmix.models.hf_compat import plain_image_processor, plain_image_size
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -78,17 +79,7 @@ class ImageInputs:
     @property
     def size(self) -> tuple[int, int] | None:
         """(height, width), if all that the processor does is to resize, rescale and normalise."""
-        processor = self.processor
-        height, width = (getattr(processor.size, side, None) for side in ("height", "width"))
-        is_plain = (
-            type(processor).__name__.startswith("ViTImageProcessor")
-            and processor.do_resize
-            and processor.do_rescale
-            and processor.do_normalize
-            and abs(255 * processor.rescale_factor - 1) < 1e-9
-            and int(processor.resample) == 2  # bilinear
-        )
-        return (int(height), int(width)) if is_plain and height and width else None
+        return plain_image_size(self.processor)
 
     @property
     def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -122,12 +113,6 @@ Inputs = TextInputs | ImageInputs
 
 def plain_processor(size: tuple[int, int], statistics: PixelStatistics) -> Any:
     """Resizes, rescales and normalises by the mean and deviation of the training images."""
-    from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
-
-    return ViTImageProcessorPil(
-        do_convert_rgb=True,
-        size={"height": size[0], "width": size[1]},
-        image_mean=list(statistics.mean),
-        # A channel that never changes is not blown up to noise.
-        image_std=[max(deviation, 1 / 255) for deviation in statistics.std],
-    )
+    # A channel that never changes is not blown up to noise.
+    deviations = [max(deviation, 1 / 255) for deviation in statistics.std]
+    return plain_image_processor(size, list(statistics.mean), deviations)

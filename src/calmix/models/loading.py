@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.models.folding import CONFIG_KEY
+from calmix.models.hf_compat import first_position, is_choice_class, is_image_class, reads_images
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs
 from calmix.models.registration import register_networks
 from calmix.runtime.hub import is_reachable, offline_if_unreachable
@@ -65,7 +66,7 @@ def load_inputs(
     trust_remote_code: bool = False,
 ) -> Inputs:
     """What turns rows into the inputs of a saved classifier."""
-    if getattr(model, "main_input_name", "") == "pixel_values":
+    if reads_images(model):
         return ImageInputs(load_image_processor(str(directory), trust_remote_code=trust_remote_code))
     tokenizer = load_tokenizer(str(directory), trust_remote_code=trust_remote_code)
     # A tokenizer that was saved with a trained network says how its texts were cut, short or long.
@@ -143,9 +144,9 @@ def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrai
     family: Any = AutoModelForSequenceClassification
     with _mendable(str(directory), "model"):
         architectures = json.loads((directory / "config.json").read_text()).get("architectures") or [""]
-        if "MultipleChoice" in architectures[0]:
+        if is_choice_class(architectures[0]):
             family = AutoModelForMultipleChoice
-        elif "ImageClassification" in architectures[0]:
+        elif is_image_class(architectures[0]):
             family = AutoModelForImageClassification
         model: PreTrainedModel = family.from_pretrained(
             directory, dtype=torch.float32, trust_remote_code=trust_remote_code
@@ -161,7 +162,7 @@ def trained_labels(directory: Path) -> tuple[str, ...] | None:
     """
     with _mendable(str(directory), "model"):
         config = json.loads((directory / "config.json").read_text())
-        if "MultipleChoice" in (config.get("architectures") or [""])[0]:
+        if is_choice_class((config.get("architectures") or [""])[0]):
             return None
         names = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         return tuple(str(names[str(index)]).removeprefix("LABEL_") for index in range(len(names)))
@@ -188,10 +189,8 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
         limits.append(int(tokenizer.model_max_length))
     positions = getattr(model.config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
-        # RoBERTa and its kin number positions from the padding index + 1.
-        table = [m for n, m in model.named_modules() if n.endswith("embeddings.position_embeddings")]
-        padding = getattr(table[0], "padding_idx", None) if table else None
-        limits.append(positions - (0 if padding is None else int(padding) + 1))
+        padding = first_position(model)
+        limits.append(positions - (0 if padding is None else padding + 1))
     return min(limits, default=None)
 
 

@@ -21,11 +21,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from calmix.models.folding import base_model, last_linear
+from calmix.models.hf_compat import (
+    DROPOUTS,
+    base_model,
+    last_linear,
+    layer_stack,
+    reads_images,
+    token_embeddings,
+)
 from calmix.user_error import UserError
 
 Transform = Callable[[Tensor], Tensor]
-LAYER_COUNTS = ("num_hidden_layers", "n_layers", "num_layers")
 
 
 @dataclass
@@ -46,7 +52,7 @@ class Seams:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = base_model(model)
-        self.main_input = str(getattr(self.model, "main_input_name", "input_ids"))
+        self.reads_images = reads_images(self.model)
         self.layers, self.is_shared, self.depth = _find_layers(self.model)
         self._head: tuple[nn.Module, int] | None = None
 
@@ -57,7 +63,7 @@ class Seams:
 
     def describe(self) -> str:
         """What there is, for a person."""
-        place = "pixels" if self.main_input == "pixel_values" else "embeddings"
+        place = "pixels" if self.reads_images else "embeddings"
         layers = f"1-{self.depth} (layers), " if self.depth else ""
         return f"0 ({place}), {layers}{self.head} (head)"
 
@@ -80,7 +86,7 @@ class Seams:
         return self._cut_layer(depth, transform)
 
     def _cut_embeddings(self, transform: Transform) -> Cut:
-        if self.main_input == "pixel_values":
+        if self.reads_images:
 
             def mix_pixels(
                 module: nn.Module, args: Any, kwargs: dict[str, Any]
@@ -93,9 +99,7 @@ class Seams:
             return transform(output)
 
         # Word and segment embeddings are added next, so mixing both is mixing their sum.
-        embeddings = [self.model.get_input_embeddings()]  # type: ignore[operator]
-        embeddings += [m for n, m in self.model.named_modules() if n.endswith("token_type_embeddings")]
-        return Cut([module.register_forward_hook(mix_output) for module in embeddings])
+        return Cut([module.register_forward_hook(mix_output) for module in token_embeddings(self.model)])
 
     def _cut_layer(self, depth: int, transform: Transform) -> Cut:
         def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
@@ -143,13 +147,11 @@ class Seams:
 
 def _find_layers(model: nn.Module) -> tuple[list[nn.Module], bool, int]:
     """The layers in order, whether modules are shared between layers, and how many layers there are."""
-    config: Any = getattr(model, "config", None)
-    stacks = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) > 0]
-    if not stacks:
+    stack, count = layer_stack(model)
+    if stack is None:
         return [], False, 0
-    layers = list(stacks[0])
-    counts = [getattr(config, name) for name in LAYER_COUNTS if isinstance(getattr(config, name, None), int)]
-    depth = counts[0] if counts else len(layers)
+    layers = list(stack)
+    depth = int(getattr(model.config, count)) if count else len(layers)
     is_shared = len(layers) < depth
     return layers, is_shared, depth if is_shared else len(layers)
 
@@ -175,7 +177,7 @@ def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, i
     handles = [
         module.register_forward_hook(watch_dropout)
         for module in model.modules()
-        if isinstance(module, nn.modules.dropout._DropoutNd)
+        if isinstance(module, DROPOUTS)
     ]
     handles.append(linear.register_forward_pre_hook(watch_linear))
     modes = [(module, module.training) for module in model.modules()]

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calmix.models.hf_compat import LAYER_COUNTS, WIDTHS, has_hub_file
 from calmix.models.loading import resolve_model
 from calmix.runtime.hub import offline_if_unreachable
 
 # What sentence-transformers writes beside the weights.
 SENTENCE_ENCODER_FILES = ("modules.json", "config_sentence_transformers.json")
-# Names of depth and width in the configurations of transformers.
-DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
-WIDTHS = ("hidden_size", "dim", "n_embd", "d_model")
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,14 @@ def network_scale(name: str) -> NetworkScale:
         is_sentence_encoder = any((directory / each).is_file() for each in SENTENCE_ENCODER_FILES)
         return NetworkScale(layer_weights(config), is_sentence_encoder)
     from transformers import AutoConfig
-    from transformers.utils.hub import cached_file
 
     try:
         with offline_if_unreachable():
             config = AutoConfig.from_pretrained(name, trust_remote_code=False).to_dict()
-            found = cached_file(name, SENTENCE_ENCODER_FILES[0], _raise_exceptions_for_missing_entries=False)
+            is_sentence_encoder = has_hub_file(name, SENTENCE_ENCODER_FILES[0])
     except (OSError, ValueError):
         return NetworkScale(None)  # loading it says what is wrong with it
-    return NetworkScale(layer_weights(config), found is not None)
+    return NetworkScale(layer_weights(config), is_sentence_encoder)
 
 
 def layer_weights(config: Mapping[str, Any]) -> int | None:
@@ -60,6 +57,6 @@ def layer_weights(config: Mapping[str, Any]) -> int | None:
     >>> layer_weights({"depths": [2, 2, 6, 2]}) is None
     True
     """
-    depth = next((config[name] for name in DEPTHS if isinstance(config.get(name), int)), None)
+    depth = next((config[name] for name in LAYER_COUNTS if isinstance(config.get(name), int)), None)
     width = next((config[name] for name in WIDTHS if isinstance(config.get(name), int)), None)
     return None if depth is None or width is None else 12 * depth * width**2

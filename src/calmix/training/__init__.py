@@ -8,6 +8,7 @@ checkpointing      When checkpoints are written in training, and how each of the
 checkpoints        Checkpoints that a killed run can be continued from
 configuration      Every option of `calmix train`, checked, and as it is saved with the run
 default_settings   Learning rate and epochs where the user gives none
+hf_compat          What calmix relies on in the Trainer beyond its documented interface
 journal            What a run writes down as it goes: sums of every epoch
 learning           Whether a run has learned anything: signs that it has not, and what to change
 model_settings     Settings of training that suit the built-in networks, where the user says nothing else

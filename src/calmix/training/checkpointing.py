@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from calmix.training.checkpoints import mark_complete, remove_older
+from calmix.training.hf_compat import checkpoint_path, find_moved_best
 from calmix.training.journal import JOURNAL_FILE
 
 if TYPE_CHECKING:
@@ -26,10 +27,7 @@ class Checkpointing(TrainerCallback):
         self.saved_at = time.monotonic()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # Of a run directory that was moved, the Trainer forgets the best checkpoint without a word.
-        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        if state.best_global_step and best.is_dir():
-            state.best_model_checkpoint = str(best)
+        find_moved_best(state, args.output_dir)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         # Not on an epoch's last step: the epoch would look finished, but was not evaluated yet.
@@ -47,7 +45,7 @@ class Checkpointing(TrainerCallback):
         return steps is not None and state.global_step % steps == 0
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        directory = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        directory = checkpoint_path(args.output_dir, state.global_step)
         journal = self.trainer.merged_journal().state()
         if self.trainer.is_world_process_zero():
             (directory / JOURNAL_FILE).write_text(json.dumps(journal))

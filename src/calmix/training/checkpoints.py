@@ -8,7 +8,6 @@ all of them with sizes and hashes. A directory without it was cut off; one that 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -16,23 +15,18 @@ from pathlib import Path
 
 from calmix.io.manifest import find_damage, make_manifest, sync
 from calmix.io.run_directory import replacing
+from calmix.training.hf_compat import best_checkpoint, checkpoint_step
 from calmix.user_error import UserError
 
 MARKER = "complete"
-STATE_FILE = "trainer_state.json"
-NAME = re.compile(r"checkpoint-(\d+)")
 KEPT = 2
 """Checkpoints to continue from; the best one of each comes on top."""
 
 
 def checkpoints_in(directory: Path) -> list[Path]:
     """The directories of checkpoints, the newest first, whole or not."""
-    found = [path for path in directory.glob("checkpoint-*") if NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=steps_of, reverse=True)
-
-
-def steps_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
+    found = [path for path in directory.glob("*") if checkpoint_step(path) >= 0 and path.is_dir()]
+    return sorted(found, key=checkpoint_step, reverse=True)
 
 
 def mark_complete(checkpoint: Path) -> None:
@@ -59,13 +53,6 @@ def damage_of(checkpoint: Path) -> str | None:
         return "its marker cannot be read"
 
 
-def best_of(checkpoint: Path) -> Path | None:
-    """The best checkpoint so far, as a checkpoint says. The Trainer's own path is not asked: it is absolute,
-    and the run directory may have been moved."""
-    step = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")).get("best_global_step")
-    return checkpoint.with_name(f"checkpoint-{step}") if step else None
-
-
 def newest_complete(
     directory: Path, *, needs_best: bool = True, said: Callable[[str], object] | None = None
 ) -> Path | None:
@@ -77,7 +64,7 @@ def newest_complete(
     for checkpoint in checkpoints_in(directory):
         problem = damage(checkpoint)
         try:
-            best = best_of(checkpoint) if problem is None and needs_best else None
+            best = best_checkpoint(checkpoint) if problem is None and needs_best else None
         except (OSError, ValueError):  # removed while it was looked at
             problem, best = "its state cannot be read", None
         if best is not None and (lost := damage(best)) is not None:
@@ -100,7 +87,7 @@ def check_whole(checkpoint: Path) -> None:
 def remove_newer(directory: Path, checkpoint: Path | None) -> None:
     """Remove what a run that continues from `checkpoint`, or from scratch, will make again."""
     for path in checkpoints_in(directory):
-        if checkpoint is None or steps_of(path) > steps_of(checkpoint):
+        if checkpoint is None or checkpoint_step(path) > checkpoint_step(checkpoint):
             shutil.rmtree(path)
 
 
@@ -112,7 +99,7 @@ def remove_older(directory: Path, kept: int) -> None:
     """
     marked = [path for path in checkpoints_in(directory) if (path / MARKER).is_file()]
     wanted = set(marked[:kept])
-    wanted |= {best for path in marked[:kept] if (best := best_of(path)) is not None}
+    wanted |= {best for path in marked[:kept] if (best := best_checkpoint(path)) is not None}
     for path in checkpoints_in(directory):
-        if path not in wanted and steps_of(path) < steps_of(marked[0]):
+        if path not in wanted and checkpoint_step(path) < checkpoint_step(marked[0]):
             shutil.rmtree(path, ignore_errors=True)

@@ -11,20 +11,16 @@ All parameters decay alike, as they do in those papers; the Trainer's own optimi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 
+from calmix.training.hf_compat import TrainerBase, set_own_scheduler
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
 from calmix.user_error import UserError
-
-if TYPE_CHECKING:
-    _Base = Trainer
-else:
-    _Base = object
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adadelta": torch.optim.Adadelta, "adamw": torch.optim.AdamW}
 
@@ -44,7 +40,7 @@ def read_optimizer(text: str) -> tuple[Any, dict[str, Any]]:
     return made, options
 
 
-class OptimizerMixin(_Base):
+class OptimizerMixin(TrainerBase):
     """Mixin for a Trainer whose arguments may name an `optimizer` and a `schedule`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -70,11 +66,8 @@ class OptimizerMixin(_Base):
         schedule, per_epoch = read_schedule(named), self.steps_per_epoch  # type: ignore[attr-defined]
         chosen = self.optimizer if optimizer is None else optimizer
         assert chosen is not None
-        self.lr_scheduler = LambdaLR(
-            chosen, lambda step: schedule(step / per_epoch, num_training_steps / per_epoch)
-        )
-        self._created_lr_scheduler = True
-        return self.lr_scheduler
+        factors = LambdaLR(chosen, lambda step: schedule(step / per_epoch, num_training_steps / per_epoch))
+        return set_own_scheduler(self, factors)
 
 
 class NormCap(TrainerCallback):

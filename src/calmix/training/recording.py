@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,24 +23,25 @@ from accelerate.utils import gather_object
 from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
-from transformers import Trainer, TrainerCallback
-from transformers.trainer_utils import TrainOutput, get_last_checkpoint
+from transformers import TrainerCallback
 
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
 from calmix.data.unlabelled import labelled_count
 from calmix.dynamics.recorder import DynamicsRecorder
-from calmix.models.folding import base_model
+from calmix.models.hf_compat import base_model, is_multiple_choice
+from calmix.training.hf_compat import (
+    TrainerBase,
+    TrainOutput,
+    checkpoint_path,
+    get_last_checkpoint,
+    train_batch_size,
+)
 from calmix.user_error import UserError
-
-if TYPE_CHECKING:
-    _Base = Trainer
-else:
-    _Base = object
 
 DYNAMICS_FILE = "dynamics.safetensors"
 
 
-class DynamicsMixin(_Base):
+class DynamicsMixin(TrainerBase):
     """Mixin: rows keep their identity through training, and what the network says about them is kept."""
 
     recorder: DynamicsRecorder | None = None
@@ -65,7 +66,7 @@ class DynamicsMixin(_Base):
         rows: Any = self.train_dataset
         return EpochBatchSampler(
             rows=len(rows),
-            batch_size=self._train_batch_size,
+            batch_size=train_batch_size(self),
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
             lengths=row_lengths(rows) if getattr(self.args, "length_buckets", True) else None,
             processes=self.args.world_size,
@@ -134,9 +135,8 @@ class DynamicsMixin(_Base):
     def _accepted_features(self) -> frozenset[str] | None:
         if not self.args.remove_unused_columns:
             return None
-        model: Any = self.accelerator.unwrap_model(self.model)
-        if hasattr(model, "get_base_model"):  # PEFT's own forward takes anything
-            model = model.get_base_model()
+        # PEFT's own forward takes anything.
+        model = base_model(self.accelerator.unwrap_model(self.model))
         return frozenset(inspect.signature(model.forward).parameters) | {"label", "label_ids", "labels"}
 
     def training_step(
@@ -243,11 +243,7 @@ class _Bookkeeping(TrainerCallback):
         self.trainer.record_epoch_end()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.trainer.save_recorded(Path(args.output_dir) / f"checkpoint-{state.global_step}")
-
-
-def is_multiple_choice(model: Any) -> bool:
-    return "MultipleChoice" in type(base_model(model)).__name__
+        self.trainer.save_recorded(checkpoint_path(args.output_dir, state.global_step))
 
 
 def count_classes(model: Any, rows: Any) -> int:

@@ -30,7 +30,6 @@ from accelerate.utils import gather_object
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from transformers import Trainer
-from transformers.trainer_utils import TrainOutput
 
 from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
 from calmix.data.grouped_batches import RowGroups
@@ -42,7 +41,7 @@ from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
 from calmix.mixing.step import Cutting, Mix, Moment, RowLosses, Step
-from calmix.models.folding import last_linear
+from calmix.models.hf_compat import first_position, last_linear
 from calmix.models.mix_points import Cut, Seams
 from calmix.runtime.double_precision import in_double
 from calmix.training.arguments import MixupArguments
@@ -50,6 +49,7 @@ from calmix.training.checkpointing import Checkpointing
 from calmix.training.checkpoints import check_whole, newest_complete
 from calmix.training.distillation.mixin import DistillationMixin, check_learns_unlabelled, check_teachable
 from calmix.training.distillation.teacher_logits import TeacherLogits
+from calmix.training.hf_compat import StepRowsMixin, TrainOutput, prepare_inputs, train_batch_size
 from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.optimization import OptimizerMixin
 from calmix.training.recording import DynamicsMixin, count_classes, label_column
@@ -58,13 +58,10 @@ from calmix.user_error import UserError
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
 
 
-class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
+class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMixin, Trainer):
     """Trains with the method that `args.method` names, or with a `method` of your own."""
 
     args: MixupArguments
-    # The loss is divided by the rows of the whole optimiser step, not of the micro-batch: the Trainer must
-    # not divide it again.
-    loss_is_scaled_for_ga = True
     checkpoints_kept: int | None = None
     """Older checkpoints are removed once a newer one is whole; None leaves that to `save_total_limit`."""
     groups: RowGroups | None = None
@@ -141,9 +138,10 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
                 raise UserError(
                     f"{self.method.name}: no training row is {name}", remedy="train on more rows or epochs"
                 )
-        if self._train_batch_size < len(groups.names):
+        batch_size = train_batch_size(self)
+        if batch_size < len(groups.names):
             raise UserError(
-                f"{self.method.name}: a batch of {self._train_batch_size} has no place for a row of each of "
+                f"{self.method.name}: a batch of {batch_size} has no place for a row of each of "
                 f"the {len(groups.names)} groups that meet in it",
                 remedy=f"give --batch-size {len(groups.names)} or more",
             )
@@ -187,7 +185,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
         buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
         with torch.random.fork_rng(), torch.no_grad():
             model.train()
-            batch: Any = self._prepare_inputs(inputs)
+            batch = prepare_inputs(self, inputs)
             labels = batch.pop("labels")
             forward = Forward(model, self.seams, batch, is_compiled=self.args.torch_compile)
             try:
@@ -212,15 +210,8 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
         whole.merge(gather_object([self.journal.state()]))
         return whole
 
-    def get_batch_samples(
-        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
-    ) -> tuple[list[Any], int]:
-        """The micro-batches of one optimiser step, and how many rows they hold over all processes."""
-        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
-        rows = sum(batch[BatchKeys.NAME].real for batch in batches)
-        if self.args.world_size > 1:
-            rows = int(self.accelerator.reduce(torch.tensor(rows, device=device)).item())
-        return batches, max(rows, 1)
+    def rows_of(self, batch: Any) -> int:
+        return int(batch[BatchKeys.NAME].real)
 
     def compute_loss(
         self,
@@ -311,12 +302,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, Trainer):
 
     @cached_property
     def first_position(self) -> int | None:
-        """RoBERTa and its kin number positions from their padding index, skipping padding tokens."""
-        for name, module in self.seams.model.named_modules():
-            if name.endswith("embeddings.position_embeddings"):
-                padding = getattr(module, "padding_idx", None)
-                return None if padding is None else int(padding)
-        return None
+        return first_position(self.seams.model)
 
     @cached_property
     def num_classes(self) -> int:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from transformers import Trainer
 
 from calmix.data.batches import BatchKeys
 from calmix.mixing.distillation import distillation_loss, mixed_targets, tempered
@@ -15,16 +12,12 @@ from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses
 from calmix.training.arguments import MixupArguments
 from calmix.training.distillation.teacher_logits import TeacherLogits, first_not_finite
+from calmix.training.hf_compat import TrainerBase
 from calmix.training.recording import count_classes
 from calmix.user_error import UserError
 
-if TYPE_CHECKING:
-    _Base = Trainer
-else:
-    _Base = object
 
-
-class DistillationMixin(_Base):
+class DistillationMixin(TrainerBase):
     """Mixin: the loss of a row is α times the method's own plus (1 − α) τ² KL(teacher ‖ student).
 
     A row without a label (−1) has the second term only. With α = 1 the teacher is not asked.

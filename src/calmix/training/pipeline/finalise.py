@@ -28,6 +28,7 @@ from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
+from calmix.training.hf_compat import evaluations
 from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
 from calmix.training.pipeline.guidance import write_guidance
 from calmix.training.pipeline.prepared import Prepared
@@ -124,8 +125,8 @@ def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float) -> N
 
     A best checkpoint that is gone is passed over by the Trainer: the last epoch would be saved in its name.
     """
-    entries = [entry for entry in trainer.state.log_history if f"eval_{SELECTION_METRIC}" in entry]
-    chosen = [entry for entry in entries if entry["step"] == trainer.state.best_global_step]
+    best = trainer.state.best_global_step
+    chosen = [entry for entry in evaluations(trainer, SELECTION_METRIC) if entry["step"] == best]
     if not chosen:
         return
     expected = chosen[-1]["eval_nll"]
@@ -202,14 +203,13 @@ def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, A
             "epoch": round(entry["epoch"]),
             "train_loss": losses.get(round(entry["epoch"]) - 1),
             "accuracy": entry["eval_accuracy"],
-            "validation_ece": entry.get("eval_ece"),  # runs begun before it was measured
+            "validation_ece": entry["eval_ece"],
             "validation_nll": entry["eval_nll"],
             "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
             "temperature": entry["eval_temperature"],
             "chosen": entry["step"] == best,
         }
-        for entry in trainer.state.log_history
-        if f"eval_{SELECTION_METRIC}" in entry
+        for entry in evaluations(trainer, SELECTION_METRIC)
     ]
 
 
