@@ -105,6 +105,9 @@ def test_rows_without_a_finite_optimum_are_told():
     logits, _, _, _ = sample(300, 3)
     with pytest.warns(UserWarning, match="separable"):
         VectorScaling().fit(logits, logits.argmax(axis=1))
+    with pytest.warns(UserWarning, match="this is temperature scaling"):
+        separated = VectorScaling().fit(logits[:4], [0, 1, 2, 0])  # by scales and biases, not by the logits
+    assert separated.is_separable_
     with pytest.warns(UserWarning, match="no row has class 2"):
         VectorScaling().fit(logits, np.arange(300) % 2)
     with warnings.catch_warnings():
@@ -112,6 +115,20 @@ def test_rows_without_a_finite_optimum_are_told():
         penalised = VectorScaling(l2=1e-3).fit(logits, np.arange(300) % 2)
     assert penalised.converged_
     assert penalised.predict_proba(logits)[:, 2].min() > 1e-4
+
+
+def test_rows_without_an_error_give_temperature_scaling_with_its_guard():
+    logits, _, _, _ = sample(60, 3)
+    labels = logits.argmax(axis=1)
+    with pytest.warns(UserWarning):
+        fitted, expected = VectorScaling().fit(logits, labels), TemperatureScaling().fit(logits, labels)
+    wrong = -logits  # what the fitting rows never showed costs no more than the guard allows
+    np.testing.assert_allclose(fitted.predict_proba(wrong), expected.predict_proba(wrong), rtol=1e-12)
+    assert -np.log(fitted.predict_proba(wrong)).max() < 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # equal logits are not separable: the biases have an optimum
+        fitted = VectorScaling().fit([[0.0, 0.0]] * 4, [0, 0, 0, 1])
+    assert not fitted.is_separable_
 
 
 @pytest.mark.parametrize("l2", [-1.0, np.inf, np.nan])

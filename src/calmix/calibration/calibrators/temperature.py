@@ -220,6 +220,11 @@ class TemperatureLoss:
         wrong = self._sum((self.gold < 0).astype(np.float64), 0)
         return wrong if self.weights is None else wrong * self.rows
 
+    @property
+    def is_separable(self) -> bool:
+        """True where the label of every row is above all other classes."""
+        return self.errors == 0 and bool((np.partition(self.shifted, -2, axis=0)[-2] < 0).all())
+
     def guarded(self) -> TemperatureLoss:
         """The loss with a share of an error more, if fewer than five rows are wrong (see the module)."""
         errors = self.errors

@@ -5,6 +5,8 @@
 Scales and biases minimise the mean negative log-likelihood, which is convex in them. Unlike temperature
 scaling it can mend a class that is predicted too often, and it may change the predicted class. With few
 rows per class it overfits: `l2` draws it towards temperature scaling, structured scaling does so by itself.
+Rows that some scales and biases classify without an error have no optimum, since sharper is always better:
+the result is then temperature scaling with its guard, not where a search happened to stop.
 
 Reference: Guo, Pleiss, Sun & Weinberger, ICML 2017.
 """
@@ -23,6 +25,9 @@ from calmix.calibration.calibrators.newton import Objective, damped_newton, solv
 from calmix.calibration.calibrators.temperature import TemperatureLoss, best_temperature
 from calmix.calibration.input_checks import Floats, Integers
 
+# A mean loss this small is on its way to 0.
+SEPARATED = 1e-6
+
 
 class VectorScaling(Calibrator):
     """Scale and shift the logits of every class.
@@ -36,6 +41,7 @@ class VectorScaling(Calibrator):
         nll_before_, nll_after_: mean negative log-likelihood of the fitting rows, without the penalty.
         n_iter_: Newton steps.
         converged_: False where the search stopped before the optimum.
+        is_separable_: True where there is no optimum and the result is temperature scaling.
 
     Logits that say nothing, and three rows in four of class 0: the biases become the log-odds.
 
@@ -51,6 +57,7 @@ class VectorScaling(Calibrator):
     temperature_: float
     n_iter_: int
     converged_: bool
+    is_separable_: bool
 
     def __init__(self, l2: float = 0.0) -> None:
         self.l2 = l2
@@ -64,6 +71,9 @@ class VectorScaling(Calibrator):
         penalty = np.full(2 * classes, self.l2)
         loss = VectorLoss(logits * np.float64(beta), labels, weights, penalty)
         solution = damped_newton(loss, loss.anchor)
+        self.is_separable_ = self.l2 == 0 and (temperature_loss.is_separable or solution.value < SEPARATED)
+        if self.is_separable_:
+            solution = solution._replace(parameters=loss.anchor, converged=True)
         self.temperature_ = 1 / beta
         self.scale_ = solution.parameters[:classes] * beta
         self.bias_ = solution.parameters[classes:] - solution.parameters[classes:].mean()
@@ -71,15 +81,15 @@ class VectorScaling(Calibrator):
         self.converged_ = solution.converged
         self._record_losses(logits, labels, weights)
         if self.l2 == 0:
-            self._warn_if_unbounded(labels, is_separable=temperature_loss.errors == 0)
+            self._warn_if_unbounded(labels)
 
-    def _warn_if_unbounded(self, labels: Integers, *, is_separable: bool) -> None:
-        """Without a penalty some rows have no finite optimum; the result is then where the search stopped."""
+    def _warn_if_unbounded(self, labels: Integers) -> None:
+        """Without a penalty some rows have no finite optimum."""
         missing = np.flatnonzero(np.bincount(labels, minlength=self.n_features_in_) == 0)
-        if missing.size:
+        if self.is_separable_:
+            problem = "the rows are separable, so vector scaling has no optimum: this is temperature scaling"
+        elif missing.size:
             problem = f"no row has class {missing[0]}: its probability is driven to 0"
-        elif is_separable or self.nll_after_ < 1e-6:
-            problem = "the rows are separable: sharper is always better on them"
         else:
             return
         warnings.warn(f"{problem}; use l2 > 0 or structured scaling", stacklevel=4)
