@@ -37,3 +37,16 @@ def printable_json(text: str) -> str:
 def say(line: object, *, file: TextIO | None = None) -> None:
     """Print one line, by default on standard error."""
     print(printable(str(line)), file=file or sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(7.26), duration(192.4), duration(180), duration(7384)
+    ('7.3 s', '3 min 12 s', '3 min', '2 h 3 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"

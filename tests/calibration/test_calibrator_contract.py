@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from calmix.calibration.calibrators.calibrator import get_calibrator, list_calibrators
+from calmix.calibration.calibrators.calibrator import CALIBRATORS, get_calibrator
 from calmix.calibration.predictions import Predictions
 
 ONE_COLUMN_PER_CLASS = "logits have one column per class, and the data of the check do not"
@@ -59,7 +59,7 @@ def not_applicable(estimator):
 # Platt scaling takes two columns, and the checks bring three or more.
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [get_calibrator(name) for name in list_calibrators() if name != "platt"],
+    [get_calibrator(name) for name in CALIBRATORS if name != "platt"],
     expected_failed_checks=not_applicable,
 )
 def test_scikit_learns_own_check(estimator, check):
@@ -73,7 +73,7 @@ def sample(rows=400, classes=2, seed=0):
     return 2.5 * logits, labels
 
 
-@pytest.fixture(params=list_calibrators())
+@pytest.fixture(params=CALIBRATORS)
 def name(request):
     return request.param
 

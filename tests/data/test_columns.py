@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calmix.data.columns import ColumnNames, find_task
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 
@@ -39,4 +39,4 @@ def test_contradicting_options(options, expected):
     ],
 )
 def test_the_columns_make_the_task(names, columns, task):
-    assert find_task(Table("a.csv", names, 1, lambda _: []), columns) == task
+    assert find_task(DataTable("a.csv", names, 1, lambda _: []), columns) == task

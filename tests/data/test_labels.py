@@ -16,12 +16,12 @@ from calmix.data.labels import (
     read_labels,
     sorted_label_names,
 )
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 
-def table_of(values: list[Any]) -> Table:
-    return Table("a.csv", ("label",), len(values), lambda _: values)
+def table_of(values: list[Any]) -> DataTable:
+    return DataTable("a.csv", ("label",), len(values), lambda _: values)
 
 
 def encode(values: list[Any], known: tuple[str, ...] | None = None) -> tuple[list[int], tuple[str, ...]]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calmix.dynamics.margins import gold_probabilities, margins, observe
+from calmix.dynamics.margins import margins, observe
 
 ORACLE_LOGITS = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 1.0, 4.0], [0.5, 0.0, -0.5]])
 ORACLE_LABELS = np.array([0, 2, 2, 1])
@@ -39,7 +39,7 @@ def test_the_margins_of_the_hand_computed_rows():
 def test_the_gold_probabilities_of_the_hand_computed_rows():
     # 1 - p_y of these rows, from the closed form of the saliency |p - e_y|.
     expected = 1 - np.array([0.33475904, 0.8858048, 0.090557, 0.69280411])
-    np.testing.assert_allclose(gold_probabilities(ORACLE_LOGITS, ORACLE_LABELS), expected, atol=5e-9)
+    np.testing.assert_allclose(observe(ORACLE_LOGITS, ORACLE_LABELS).gold_probability, expected, atol=5e-9)
 
 
 @given(batches())
@@ -93,7 +93,7 @@ def test_half_precision_logits_near_the_limits_stay_finite():
 
 def test_the_probability_keeps_what_float32_would_round_to_one():
     logits = np.array([[20.0, 0.0], [21.0, 0.0]], dtype=np.float32)
-    low, high = gold_probabilities(logits, [0, 0])
+    low, high = observe(logits, [0, 0]).gold_probability
     assert low < high < 1
 
 

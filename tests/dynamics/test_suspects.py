@@ -5,7 +5,7 @@ import pytest
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.label_noise import threshold_filter
-from calmix.dynamics.suspects import relative_aum, suspect_rows, suspect_table, verdict_table
+from calmix.dynamics.suspects import list_suspects, relative_aum, suspect_rows, verdict_table
 from calmix.dynamics.training_dynamics import TrainingDynamics
 
 NAMES = ("neg", "pos")
@@ -25,7 +25,7 @@ def datamap():
 def test_without_a_verdict_they_are_negative_margins_lowest_within_their_class_first(datamap):
     # The medians of the classes are 3 and −1: −1 lies 4 below its own, −2 only 1.
     assert suspect_rows(datamap).tolist() == [1, 2]
-    assert suspect_table(datamap, texts=list("VWXYZ")).to_pydict() == {
+    assert list_suspects(datamap, texts=list("VWXYZ")).to_pydict() == {
         "row_id": ["b", "c"],
         "label": ["neg", "pos"],
         "predicted_label": ["pos", "neg"],
@@ -62,7 +62,7 @@ def test_relative_aum_survives_constant_margins_unseen_rows_and_unknown_labels()
 def test_with_a_verdict_they_are_its_flagged_rows_and_keep_the_scores_of_the_map(datamap):
     # Row e is the threshold sample, at 1: rows below or at it are flagged.
     verdict = threshold_filter([[3.0, 0.5, 2.0, -4.0, 1.0]], [[False] * 4 + [True]], k=1.0)
-    table = suspect_table(datamap, verdict).to_pydict()
+    table = list_suspects(datamap, verdict).to_pydict()
     assert table["row_id"] == ["d", "b"]
     assert table["aum"] == [0.0, -1.0]
     assert table["pass_aum"] == [-4.0, 0.5]

@@ -10,7 +10,7 @@ from calmix.report.dynamics_summary import (
     DynamicsSummary,
     data_map_figure,
     lowest_margin_table,
-    region_table,
+    region_means_table,
 )
 
 
@@ -54,7 +54,7 @@ def test_texts_stand_beside_their_rows_and_are_shortened(summary_of):
 
 def test_the_regions_add_up_to_the_rows(summary_of):
     dynamics, summary = summary_of(200)
-    rows = region_table(summary).rows
+    rows = region_means_table(summary).rows
     assert [row[0] for row in rows] == ["easy", "ambiguous", "hard"]
     assert sum(int(row[1]) for row in rows) == 200
     weighted = sum(int(row[1]) * float(row[3]) for row in rows) / 200

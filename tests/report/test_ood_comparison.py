@@ -2,7 +2,7 @@
 
 import pytest
 
-from calmix.report.ood_comparison import auroc_figure, best_lines, comparison_page, headline_table
+from calmix.report.ood_comparison import auroc_figure, best_lines, headline_table, ood_comparison_page
 from calmix.report.ood_report import READING
 from calmix.report.page import render
 
@@ -54,7 +54,7 @@ def test_one_seed_shows_its_interval_over_rows(result):
 
 
 def test_the_page_says_what_is_missing_and_what_stage_it_shows(result):
-    page = render(comparison_page(result))
+    page = render(ood_comparison_page(result))
     assert NOTE in page
     assert page.count("MC dropout, as trained") >= 2, "for AUROC and for confidence"
     assert READING[-1] in page
@@ -62,7 +62,7 @@ def test_the_page_says_what_is_missing_and_what_stage_it_shows(result):
 
 def test_without_single_seeds_there_is_no_talk_of_intervals(result):
     result["summary"] = [one for one in result["summary"] if one["seeds"] > 1]
-    page = render(comparison_page(result))
+    page = render(ood_comparison_page(result))
     assert READING[-1] not in page
     assert "interval over rows" not in page
 
@@ -72,4 +72,4 @@ def test_a_best_method_below_55_percent_is_called_guessing(result):
         one["auroc_mean"] = 0.54
     (line,) = best_lines(result)
     assert line.endswith("54.0 ± 2.0 %: no method is better than guessing.")
-    assert "better than guessing" in render(comparison_page(result))
+    assert "better than guessing" in render(ood_comparison_page(result))

@@ -152,7 +152,7 @@ def _write_and_show(
     from calmix.dynamics.dynamics_file import datamap_table
     from calmix.dynamics.label_estimate import estimate_wrong_labels
     from calmix.dynamics.map_summary import summarise_map
-    from calmix.dynamics.suspects import suspect_table
+    from calmix.dynamics.suspects import list_suspects
     from calmix.report.map_directory import write_map
     from calmix.training.label_noise.mapped_rows import shown_texts
 
@@ -167,7 +167,7 @@ def _write_and_show(
         notes = ["no regions: they need what two epochs said about a row", *notes]
     texts = None if rows is None else shown_texts(rows)
     verdict = None if search is None else search.verdict
-    suspects = suspect_table(datamap, verdict, texts)
+    suspects = list_suspects(datamap, verdict, texts)
     estimate = estimate_wrong_labels(found.dynamics)
     summary = {
         "output": str(options["output"]),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from calmix.data.duplicates import InputKey, fold, input_keys, repeated
+from calmix.data.duplicates import InputKey, input_keys, repeated, without_case
 from calmix.data.image_sources import passed_over
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
@@ -224,7 +224,7 @@ def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
         return []
     spellings: defaultdict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(train.label_names):
-        spellings[" ".join(fold(name).replace("_", " ").replace("-", " ").split())].append(index)
+        spellings[" ".join(without_case(name).replace("_", " ").replace("-", " ").split())].append(index)
     counts = train.label_counts
     found = []
     for indices in spellings.values():
@@ -257,7 +257,7 @@ def _answers(rows: Rows) -> list[str]:
     """What the label of a row says: its class, or the text of the right choice."""
     labels = rows.labels.tolist()
     if rows.task == "choice":
-        return [fold(choices[label]) for choices, label in zip(rows.choices(), labels, strict=True)]
+        return [without_case(choices[label]) for choices, label in zip(rows.choices(), labels, strict=True)]
     return [rows.label_names[label] for label in labels]
 
 

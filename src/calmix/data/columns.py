@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from calmix.io.json_records import decode_json
-from calmix.io.table import Table, shorten
+from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError
 
 Task = Literal["single", "pair", "choice", "image"]
@@ -93,7 +93,7 @@ def option_name(field: str) -> str:
     return f"--{field}-column"
 
 
-def find_task(table: Table, columns: ColumnNames, expected: Task | None = None) -> Task:
+def find_task(table: DataTable, columns: ColumnNames, expected: Task | None = None) -> Task:
     """The task that the columns of a table make; an error if it is not the expected one."""
     task = _task_of_columns(table, columns)
     if expected is None or task == expected:
@@ -113,7 +113,7 @@ def find_task(table: Table, columns: ColumnNames, expected: Task | None = None) 
     )
 
 
-def _task_of_columns(table: Table, columns: ColumnNames) -> Task:
+def _task_of_columns(table: DataTable, columns: ColumnNames) -> Task:
     if columns.pair is not None:
         return "pair"
     if columns.choices is not None:
@@ -130,7 +130,7 @@ def _task_of_columns(table: Table, columns: ColumnNames) -> Task:
     return "pair" if has_pair else "choice" if has_choices else "single"
 
 
-def read_texts(table: Table, column: str, option: str) -> list[str]:
+def read_texts(table: DataTable, column: str, option: str) -> list[str]:
     """A column of texts, none of them empty."""
     values = table.column(column, option)
     for row, value in enumerate(values, start=1):
@@ -138,7 +138,7 @@ def read_texts(table: Table, column: str, option: str) -> list[str]:
     return list(values)
 
 
-def read_choices(table: Table, column: str) -> list[list[str]]:
+def read_choices(table: DataTable, column: str) -> list[list[str]]:
     """A column of lists of texts, all equally long; in csv and tsv each is a JSON list in its cell."""
     lists: list[list[str]] = []
     for row, value in enumerate(table.column(column, option_name("choices")), start=1):
@@ -158,7 +158,7 @@ def read_choices(table: Table, column: str) -> list[list[str]]:
     return lists
 
 
-def _parse_list(table: Table, value: Any, row: int, column: str) -> list[Any]:
+def _parse_list(table: DataTable, value: Any, row: int, column: str) -> list[Any]:
     if isinstance(value, str):
         try:
             value = decode_json(value)
@@ -170,7 +170,7 @@ def _parse_list(table: Table, value: Any, row: int, column: str) -> list[Any]:
     return value
 
 
-def _check_text(table: Table, value: Any, row: int, column: str, noun: str) -> None:
+def _check_text(table: DataTable, value: Any, row: int, column: str, noun: str) -> None:
     if not isinstance(value, str):
         if value is None:
             raise table.error(f"empty {noun}", row, column, "remove the row or fill it in")
@@ -179,7 +179,7 @@ def _check_text(table: Table, value: Any, row: int, column: str, noun: str) -> N
         raise table.error(f"empty {noun}", row, column, "remove the row or fill it in")
 
 
-def read_ids(table: Table, columns: ColumnNames, split: str) -> list[str]:
+def read_ids(table: DataTable, columns: ColumnNames, split: str) -> list[str]:
     """The id column, every id once, or `split-n` with n the row in the file."""
     if columns.id is None:
         return [f"{split}-{row}" for row in range(1, table.row_count + 1)]

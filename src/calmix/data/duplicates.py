@@ -19,20 +19,21 @@ def input_keys(rows: Rows) -> list[InputKey]:
     """
     if rows.task == "image":
         return [(digest,) for digest in rows.digests()]
-    texts = [fold(text) for text in rows.texts()]
+    texts = [without_case(text) for text in rows.texts()]
     if rows.task == "pair":
-        return list(zip(texts, map(fold, rows.pairs()), strict=True))
+        return list(zip(texts, map(without_case, rows.pairs()), strict=True))
     if rows.task == "choice":
         return [
-            (text, *sorted(map(fold, choices))) for text, choices in zip(texts, rows.choices(), strict=True)
+            (text, *sorted(map(without_case, choices)))
+            for text, choices in zip(texts, rows.choices(), strict=True)
         ]
     return [(text,) for text in texts]
 
 
-def fold(text: str) -> str:
+def without_case(text: str) -> str:
     """A text without its case and with single blanks.
 
-    >>> fold(" A  Film\\n")
+    >>> without_case(" A  Film\\n")
     'a film'
     """
     return " ".join(text.casefold().split())

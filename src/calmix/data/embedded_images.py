@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.images import Pixels, as_pnm
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 PREFIX = "embedded:"
@@ -34,7 +34,7 @@ def has_embedded_split(source: str, split: str) -> bool:
     return source == PREFIX + MNIST and split in ("train", "test")
 
 
-def embedded_table(source: str, split: str) -> Table:
+def embedded_table(source: str, split: str) -> DataTable:
     """Columns `image` and `label` of a split."""
     name = source.removeprefix(PREFIX)
     if split == "validation" and name in (MNIST, DIGITS):
@@ -60,7 +60,7 @@ def embedded_table(source: str, split: str) -> Table:
             f"no embedded data of the name {name!r}", remedy=f"there are {PREFIX}{MNIST} and {PREFIX}{DIGITS}"
         )
     columns = {"image": [as_pnm(image) for image in images], "label": labels.tolist()}
-    return Table(source, ("image", "label"), len(images), columns.__getitem__)
+    return DataTable(source, ("image", "label"), len(images), columns.__getitem__)
 
 
 @cache

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from calmix.io.table import Table, shorten
+from calmix.io.table import DataTable, shorten
 from calmix.runtime.hub import offline_if_unreachable
 from calmix.user_error import UserError
 
 
-def read_hub_table(name: str, split: str) -> Table:
+def read_hub_table(name: str, split: str) -> DataTable:
     """A split of a hub dataset `[OWNER/]NAME[:CONFIGURATION]`.
 
     Class labels come by their names. The hub writes -1 where a label is withheld: that is no label here.
@@ -30,7 +30,7 @@ def read_hub_table(name: str, split: str) -> Table:
             return values
         return [label_names[value] if value is not None and value >= 0 else None for value in values]
 
-    return Table(name, tuple(dataset.column_names), dataset.num_rows, read_column)
+    return DataTable(name, tuple(dataset.column_names), dataset.num_rows, read_column)
 
 
 def hub_splits(name: str) -> tuple[str, ...]:

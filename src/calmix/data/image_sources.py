@@ -10,7 +10,7 @@ import numpy as np
 
 from calmix.data.images import EXTENSIONS, ImageFacts, StoredImage, as_pnm, inspect
 from calmix.io.npz_arrays import array_texts, read_npz
-from calmix.io.table import Table, shorten
+from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError
 
 NPZ_REMEDY = "save 'images' (uint8: rows x height x width [x 3]), 'labels' and, if you like, 'label_names'"
@@ -58,7 +58,7 @@ def _holds_images(folder: Path) -> bool:
     return any(is_image_file(path) for path in folder.iterdir())
 
 
-def folder_table(directory: Path) -> Table:
+def folder_table(directory: Path) -> DataTable:
     """Columns `image`, `file` and, where the images lie in one folder per class, `label`."""
     classes = class_folders(directory)
     if classes and _holds_images(directory):
@@ -84,7 +84,7 @@ def folder_table(directory: Path) -> Table:
     }
     if classes:
         columns["label"] = [file.parent.name for file in files]
-    return Table(str(directory), tuple(columns), len(files), columns.__getitem__)
+    return DataTable(str(directory), tuple(columns), len(files), columns.__getitem__)
 
 
 def passed_over(directory: Path) -> list[str]:
@@ -99,7 +99,7 @@ def passed_over(directory: Path) -> list[str]:
     ]
 
 
-def npz_table(path: str | Path) -> Table:
+def npz_image_table(path: str | Path) -> DataTable:
     """Columns `image` and, where the file has labels, `label`: by name where it has `label_names`."""
 
     def wrong(problem: str) -> UserError:
@@ -128,7 +128,7 @@ def npz_table(path: str | Path) -> Table:
         return [as_pnm(image) for image in images]
 
     names = ("image",) if labels is None else ("image", "label")
-    return Table(str(path), names, len(images), read_column)
+    return DataTable(str(path), names, len(images), read_column)
 
 
 def _npz_labels(path: str | Path, labels: Any, names: Any, rows: int) -> list[Any]:
@@ -153,7 +153,7 @@ def _npz_labels(path: str | Path, labels: Any, names: Any, rows: int) -> list[An
     return [listed[value] for value in values]
 
 
-def read_images(table: Table, column: str, option: str) -> tuple[list[StoredImage], list[ImageFacts]]:
+def read_images(table: DataTable, column: str, option: str) -> tuple[list[StoredImage], list[ImageFacts]]:
     """The images of a column and what each holds; every one is decoded once."""
     images: list[StoredImage] = []
     facts: list[ImageFacts] = []

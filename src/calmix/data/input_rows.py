@@ -20,7 +20,7 @@ from calmix.data.columns import PAIR_COLUMN, ColumnNames, Task, find_task
 from calmix.data.reading import rows_from_table
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 # How many row numbers an error lists.
@@ -74,7 +74,7 @@ def read_input(
         if any(isinstance(value, bytes | np.ndarray | dict) for value in values[:1]):
             dropped.append(name)
         else:
-            taken[name] = as_array([values[place] for place in kept] if positions else list(values))
+            taken[name] = arrow_column([values[place] for place in kept] if positions else list(values))
     return InputRows(
         rows.select(kept) if positions else rows,
         taken,
@@ -83,7 +83,7 @@ def read_input(
     )
 
 
-def blank_rows(table: Table, columns: ColumnNames, task: Task | None = None) -> dict[str, list[int]]:
+def blank_rows(table: DataTable, columns: ColumnNames, task: Task | None = None) -> dict[str, list[int]]:
     """Positions of rows that have nothing, or only spaces, where a text should be, by column."""
     found = find_task(table, columns, task)
     names = [columns.text] + ([columns.pair or PAIR_COLUMN] if found == "pair" else [])
@@ -102,10 +102,10 @@ def is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def as_array(values: Sequence[Any]) -> pa.Array:
+def arrow_column(values: Sequence[Any]) -> pa.Array:
     """Values of one column as Arrow has them; of several kinds, all of them as text.
 
-    >>> as_array([1, "one", None]).to_pylist()
+    >>> arrow_column([1, "one", None]).to_pylist()
     ['1', 'one', None]
     """
     try:
@@ -122,7 +122,7 @@ def as_array(values: Sequence[Any]) -> pa.Array:
         )
 
 
-def _filled(table: Table, blank: dict[str, list[int]]) -> Table:
+def _filled(table: DataTable, blank: dict[str, list[int]]) -> DataTable:
     def read_column(name: str) -> Sequence[Any]:
         values = table.read_column(name)
         if not blank.get(name):

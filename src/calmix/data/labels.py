@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.columns import option_name
-from calmix.io.table import Table, shorten
+from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError
 
 # "01" and "+1" stay names: to read them as numbers would merge classes that the file keeps apart.
@@ -76,7 +76,7 @@ def sorted_label_names(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_labels(
-    table: Table, column: str, label_names: tuple[str, ...] | None = None
+    table: DataTable, column: str, label_names: tuple[str, ...] | None = None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The class index of every row and the class names: those given, or those of this file."""
     texts = read_label_texts(table, column)
@@ -100,7 +100,7 @@ def read_labels(
     return indices, label_names
 
 
-def read_choice_labels(table: Table, column: str, choice_count: int) -> NDArray[np.int64]:
+def read_choice_labels(table: DataTable, column: str, choice_count: int) -> NDArray[np.int64]:
     """The index of the right choice of every row, counted from 0."""
     indices = np.empty(table.row_count, dtype=np.int64)
     for row, text in enumerate(read_label_texts(table, column), start=1):
@@ -116,7 +116,7 @@ def read_choice_labels(table: Table, column: str, choice_count: int) -> NDArray[
     return indices
 
 
-def read_label_texts(table: Table, column: str) -> list[str]:
+def read_label_texts(table: DataTable, column: str) -> list[str]:
     """The labels of a table as texts, none of them missing."""
     texts: list[str] = []
     for row, value in enumerate(table.column(column, option_name("label")), start=1):
@@ -130,7 +130,7 @@ def read_label_texts(table: Table, column: str) -> list[str]:
     return texts
 
 
-def has_labels(table: Table, column: str) -> bool:
+def has_labels(table: DataTable, column: str) -> bool:
     """Whether the table has the column and a label in any row of it."""
     if column not in table.names:
         return False
@@ -148,7 +148,7 @@ def check_class_count(label_names: tuple[str, ...], source: str, column: str) ->
         )
 
 
-def _refuse_fractions(table: Table, column: str, texts: Sequence[str]) -> None:
+def _refuse_fractions(table: DataTable, column: str, texts: Sequence[str]) -> None:
     # In csv 0.5 comes as a text. Where all labels are numbers it is a score to predict, not a class.
     classes = set(texts)
     fractions = {text for text in classes if FRACTION.fullmatch(text) and not whole_number_text(text)}

@@ -26,7 +26,7 @@ from calmix.data.image_sources import read_images
 from calmix.data.labels import has_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source, source_file
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 # The rows of a command's files: training, validation and some test sets.
@@ -86,7 +86,7 @@ def _file_state(file: Path | None) -> tuple[int, ...] | None:
 
 
 def rows_from_table(
-    table: Table,
+    table: DataTable,
     name: str,
     columns: ColumnNames,
     label_names: tuple[str, ...] | None = None,
@@ -127,7 +127,7 @@ def rows_from_table(
 
 
 def _image_rows(
-    table: Table,
+    table: DataTable,
     name: str,
     columns: ColumnNames,
     label_names: tuple[str, ...] | None,
@@ -153,7 +153,7 @@ def _image_rows(
     )
 
 
-def _reads_labels(table: Table, columns: ColumnNames, labelled: bool | Literal["auto"]) -> bool:
+def _reads_labels(table: DataTable, columns: ColumnNames, labelled: bool | Literal["auto"]) -> bool:
     if labelled != "auto":
         return labelled
     # A label column that was asked for by name must be there.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from calmix.data.embedded_images import embedded_table, has_embedded_split, is_embedded
 from calmix.data.hub import hub_splits, read_hub_table
-from calmix.data.image_sources import class_folders, find_image_folder, folder_table, npz_table
+from calmix.data.image_sources import class_folders, find_image_folder, folder_table, npz_image_table
 from calmix.io.formats import EXTENSIONS_LISTED, data_extension, file_stem
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.io.tables import read_table
 from calmix.user_error import UserError
 
@@ -25,7 +25,7 @@ def source_file(source: str | Path, split: str) -> Path | None:
     return find_split_file(path, split) if path.is_dir() else path
 
 
-def read_source(source: str | Path, split: str) -> Table:
+def read_source(source: str | Path, split: str) -> DataTable:
     """The table of a split. A plain file is itself whatever split is asked for."""
     if is_embedded(source):
         return embedded_table(str(source), split)
@@ -48,9 +48,9 @@ def read_source(source: str | Path, split: str) -> Table:
     return _read_file(source)
 
 
-def _read_file(path: str | Path) -> Table:
+def _read_file(path: str | Path) -> DataTable:
     """Archives of numpy hold images, all other files rows."""
-    return npz_table(path) if data_extension(path) == ".npz" else read_table(path)
+    return npz_image_table(path) if data_extension(path) == ".npz" else read_table(path)
 
 
 def has_split(source: str | Path, split: str) -> bool:

@@ -60,12 +60,3 @@ def margins(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.floa
     [-1.0]
     """
     return observe(logits, labels).margin
-
-
-def gold_probabilities(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """p_y = softmax(z)_y of each row.
-
-    >>> gold_probabilities([[0.0, 0.0]], [1]).tolist()
-    [0.5]
-    """
-    return observe(logits, labels).gold_probability

@@ -63,7 +63,7 @@ def suspect_rows(datamap: DataMap, verdict: NoiseVerdict | None = None) -> npt.N
     return listed[np.lexsort((datamap.aum[listed], relative[listed]))][:count].astype(np.int64)
 
 
-def suspect_table(
+def list_suspects(
     datamap: DataMap, verdict: NoiseVerdict | None = None, texts: Sequence[str] | None = None
 ) -> pa.Table:
     """One line per suspect, the most suspicious first.

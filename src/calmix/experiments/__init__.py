@@ -1,12 +1,12 @@
 """Many runs: the grid of arms and seeds, executors, paired statistics, the recommendation.
 
+arm_differences  The paired differences of a comparison: every arm against `plain`
 bootstrap        The paired bootstrap: how far a difference between two arms can be trusted
 cell             One run of a comparison, as a worker process or a Ray task does it
 comparison       Many runs, one answer: plan the runs, make those that are missing
 contestants      Which two arms of a comparison the recommendation is about
 demo             The demo: a small comparison on real sentences with a real encoder
 detection        How well the runs of a comparison tell familiar data from other data
-differences      The paired differences of a comparison: every arm against `plain`
 executors        Where the runs of a comparison are made: in processes of this machine
 grid             Which runs a comparison is made of: arms (a method with its options) times seeds
 ood_rows         The rows that `calmix ood` tells apart: familiar ones of a run, and sets of others

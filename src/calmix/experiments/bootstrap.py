@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.metrics.binning import Closed, assign_bins
+from calmix.calibration.metrics.binning import Closed, assign_bins, binned_error
 from calmix.calibration.metrics.scores import brier_rows, log_loss_rows
 from calmix.calibration.predictions import Predictions
 from calmix.runtime.randomness import stream
@@ -127,8 +127,8 @@ def resample(runs: Sequence[RowScores], *, repetitions: int = REPETITIONS, seed:
         averages = (means @ counts).reshape(len(runs), 3, -1) / rows[:, None]
         gap = residuals @ counts
         mean_confidence = (confidences @ counts) / np.maximum(members @ counts, 1.0)
-        errors = [np.abs(gap), mean_confidence * np.maximum(-gap, 0.0)]
-        sums = [error.reshape(len(runs), lines, -1).sum(axis=1) / rows for error in errors]
+        errors = [gap, mean_confidence * np.maximum(-gap, 0.0)]
+        sums = [binned_error(error.reshape(len(runs), lines, -1), rows, axis=1) for error in errors]
         return np.concatenate([averages, np.stack(sums, axis=1)], axis=1)
 
     point = measure(np.ones((count, 1)))[..., 0]
@@ -169,8 +169,8 @@ def paired_difference(
 
 
 def _interval(points: Floats, repetitions: Floats) -> Difference:
-    difference, reach = float(points.mean()), half_width(points, float(repetitions.var()))
-    return Difference(difference, difference - reach, difference + reach, len(points))
+    difference, half = float(points.mean()), half_width(points, float(repetitions.var()))
+    return Difference(difference, difference - half, difference + half, len(points))
 
 
 def half_width(points: Floats, variance: float) -> float:
@@ -185,13 +185,13 @@ def half_width(points: Floats, variance: float) -> float:
     """
     count = len(points)
     over_seeds = float(points.var(ddof=1)) / count if count > 1 else 0.0
-    return reach(max(variance - over_seeds, 0.0), over_seeds, count)
+    return half_width_of(max(variance - over_seeds, 0.0), over_seeds, count)
 
 
-def reach(rows_variance: float, seeds_variance: float, seeds: int, alpha: float = 1 - LEVEL) -> float:
+def half_width_of(rows_variance: float, seeds_variance: float, seeds: int, alpha: float = 1 - LEVEL) -> float:
     """sqrt(z² v_rows + t² v_seeds) with the quantiles at 1 - alpha/2: half the width of an interval.
 
-    >>> round(reach(1.0, 0.0, 3), 3), round(reach(0.0, 1.0, 3), 3)
+    >>> round(half_width_of(1.0, 0.0, 3), 3), round(half_width_of(0.0, 1.0, 3), 3)
     (1.96, 4.303)
     """
     from scipy.special import ndtri, stdtrit

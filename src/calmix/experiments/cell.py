@@ -55,7 +55,7 @@ def run_cell(task: Task) -> Outcome:
     store = RunStore(task.store)
     store.path.mkdir(parents=True, exist_ok=True)
     store.forget_failure(task.fingerprint)
-    with writing_to(store.log_file(task.fingerprint)):
+    with output_to(store.log_file(task.fingerprint)):
         try:
             run_for(store, TrainConfig.from_dict(task.config), task.fingerprint)
         except Exception as error:
@@ -66,7 +66,7 @@ def run_cell(task: Task) -> Outcome:
 
 
 @contextmanager
-def writing_to(log: Path) -> Iterator[None]:
+def output_to(log: Path) -> Iterator[None]:
     """Standard output and standard error of this process, those of libraries in C too, go to a file."""
     sys.stdout.flush()
     sys.stderr.flush()

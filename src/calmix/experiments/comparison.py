@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calmix.experiments.arm_differences import find_differences
 from calmix.experiments.cell import Cell, Task
-from calmix.experiments.differences import find_differences
 from calmix.experiments.executors import EXECUTORS, make_executor, run_all, threads_per_worker
 from calmix.experiments.grid import Arm, expand, parse_method, parse_vary, reference_of
 from calmix.experiments.progress import CellProgress
@@ -166,7 +166,7 @@ def compare(config: CompareConfig) -> Results:
 
 def plan_comparison(config: CompareConfig) -> Planned:
     """Check everything, and name every run."""
-    look_first(config)
+    check_before_torch(config)
 
     from calmix.training.pipeline.guidance import needs_plain_run
 
@@ -187,7 +187,7 @@ def plan_comparison(config: CompareConfig) -> Planned:
     return Planned(config, plan, [made for _, _, made in configs], store)
 
 
-def look_first(config: CompareConfig) -> None:
+def check_before_torch(config: CompareConfig) -> None:
     """What is wrong with the command and needs no torch to be seen."""
     check_directory(config.directory)
     for text in config.methods:

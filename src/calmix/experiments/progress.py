@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from calmix.printable import printable, say
+from calmix.printable import duration, printable, say
 
 SECONDS_BETWEEN_LINES = 60.0
 TAIL_BYTES = 400
@@ -94,19 +94,6 @@ def time_left(seconds: list[float], cells: int, workers: int) -> str:
     if not seconds or not cells:
         return ""
     return f"about {duration(statistics.median(seconds) * cells / max(min(workers, cells), 1))} left"
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(7.26), duration(192.4), duration(180), duration(7384)
-    ('7 s', '3 min 12 s', '3 min', '2 h 3 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def last_line(log: Path) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from calmix.calibration.uncertainty.multiplicity import holm
-from calmix.experiments.bootstrap import LEVEL, Difference, reach
+from calmix.experiments.bootstrap import LEVEL, Difference, half_width_of
 from calmix.experiments.grid import reference_of
 from calmix.experiments.results import Results
 
@@ -45,7 +45,7 @@ class Spread:
 
     def reach(self, alpha: float = ALPHA) -> float:
         """Half the width of the interval at confidence 1 - alpha."""
-        return reach(self.rows_variance, self.seeds_variance, self.seeds, alpha)
+        return half_width_of(self.rows_variance, self.seeds_variance, self.seeds, alpha)
 
     def with_seeds(self, seeds: int) -> Spread:
         """As it would be with more seeds like these."""
@@ -99,7 +99,7 @@ def spread_of(difference: Mapping[str, Any], runs: RunIndex) -> Spread:
     points = [ours[seed][metric] - theirs[seed][metric] for seed in sorted(ours.keys() & theirs.keys())]
     over_seeds = float(np.var(points, ddof=1)) / len(points) if len(points) > 1 else 0.0
     half = (difference["high"] - difference["low"]) / 2
-    unit_rows, unit_seeds = reach(1.0, 0.0, seeds) ** 2, reach(0.0, 1.0, seeds) ** 2
+    unit_rows, unit_seeds = half_width_of(1.0, 0.0, seeds) ** 2, half_width_of(0.0, 1.0, seeds) ** 2
     over_rows = max(half**2 - unit_seeds * over_seeds, 0.0) / unit_rows
     return Spread(difference["difference"], over_rows, over_seeds, seeds)
 

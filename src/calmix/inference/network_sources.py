@@ -12,7 +12,7 @@ from calmix.data.columns import ColumnNames
 from calmix.data.embedded_images import PREFIX
 from calmix.data.reading import read_rows
 from calmix.inference.mc_dropout import dropout_with_checkpoint
-from calmix.inference.prediction import as_predictions, predict_with_checkpoint
+from calmix.inference.prediction import predict_with_checkpoint, row_predictions
 from calmix.inference.run_rows import rows_of_run
 from calmix.io.run_directory import RunDirectory
 from calmix.models.loading import trained_labels
@@ -71,7 +71,7 @@ def predicted_sources(
     labels = trained_labels(checkpoint)
     rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
 
-    predictions = as_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
+    predictions = row_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
     found = [Source(f"{model}:{data}", lambda: [predictions], origin)]
     if mc_dropout is not None:
         passes = dropout_with_checkpoint(checkpoint, rows, passes=mc_dropout, seed=seed, **settings)

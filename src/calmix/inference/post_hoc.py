@@ -47,7 +47,7 @@ UNCHANGED = 1e-3
 
 
 @dataclass(frozen=True)
-class Source:
+class CalibrationSource:
     """What is to be calibrated: where its logits come from, and the checkpoint they are made by, if any."""
 
     fitting: Predictions
@@ -172,7 +172,9 @@ def calibrate(
     return Calibrated(result, held_out)
 
 
-def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, **data: Any) -> Source:
+def open_source(
+    source: Path, fit_on: str, mapping: ColumnMapping, note: Note, **data: Any
+) -> CalibrationSource:
     """A run, a directory with a checkpoint, or a predictions file."""
     if source.is_dir() and (mapping.prob_columns or mapping.logit_columns or mapping.class_names):
         raise UserError(
@@ -185,7 +187,7 @@ def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, *
         return _open_run(RunDirectory.open(source), fit_on, **known)
     if source.is_dir():
         fitting, rows = _forward(source, fit_on, **data)
-        return Source(fitting, source, {}, rows, data.get("max_length"))
+        return CalibrationSource(fitting, source, {}, rows, data.get("max_length"))
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
     fitting, given = (
@@ -207,15 +209,17 @@ def open_source(source: Path, fit_on: str, mapping: ColumnMapping, note: Note, *
             remedy="fit on predictions of the same model, with the classes named alike; --class-names names "
             "those of columns or lists without names",
         ) from None
-    return Source(fitting, None, {source.stem: given})
+    return CalibrationSource(fitting, None, {source.stem: given})
 
 
-def _open_run(run: RunDirectory, fit_on: str, *, method: str, trust_remote_code: bool) -> Source:
+def _open_run(run: RunDirectory, fit_on: str, *, method: str, trust_remote_code: bool) -> CalibrationSource:
     # The saved model carries the run's temperature: its own logits are the stored ones divided by it.
     names = run.splits()
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
     if fit_on in predictions:
-        return Source(predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on), is_run=True)
+        return CalibrationSource(
+            predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on), is_run=True
+        )
     if not Path(fit_on).exists() and not is_embedded(fit_on):
         remedy = f"name labelled data, or one of its splits: {', '.join(names)}"
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
@@ -223,7 +227,7 @@ def _open_run(run: RunDirectory, fit_on: str, *, method: str, trust_remote_code:
     columns = {name: config[name] for name in config if name.endswith("_column")}
     settings = {"max_length": config["max_length"], "trust_remote_code": trust_remote_code}
     fitting, rows = _forward(run.model, fit_on, method=method, **settings, **columns)
-    return Source(fitting, run.model, predictions, rows, config["max_length"], is_run=True)
+    return CalibrationSource(fitting, run.model, predictions, rows, config["max_length"], is_run=True)
 
 
 def _rows_of_split(run: RunDirectory, split: str) -> Rows | None:
@@ -248,7 +252,7 @@ def _forward(
     """The predictions of a checkpoint for labelled rows, and these."""
     from calmix.data.columns import ColumnNames
     from calmix.data.reading import read_rows
-    from calmix.inference.prediction import as_predictions, predict_with_checkpoint
+    from calmix.inference.prediction import predict_with_checkpoint, row_predictions
     from calmix.models.folding import check_takes_classes
     from calmix.models.loading import load_trained, trained_labels
 
@@ -259,11 +263,11 @@ def _forward(
     logits = predict_with_checkpoint(
         checkpoint, rows, max_length=max_length, trust_remote_code=trust_remote_code
     )
-    return as_predictions(logits, rows), rows
+    return row_predictions(logits, rows), rows
 
 
 def fold_checkpoint(
-    source: Source, calibrator: Calibrator, output: Path, *, trust_remote_code: bool = False
+    source: CalibrationSource, calibrator: Calibrator, output: Path, *, trust_remote_code: bool = False
 ) -> None:
     """A copy of a checkpoint with the calibrator in its last layer: loaded again, and proven on rows."""
     from scipy.special import softmax

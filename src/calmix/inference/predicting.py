@@ -168,12 +168,12 @@ def acceptance_for(
         raise UserError("--validation is for a target", remedy="give --target-accuracy too")
     known, limit = None, None
     if target_accuracy is not None and validation is not None:
-        from calmix.inference.prediction import as_predictions, classify
+        from calmix.inference.prediction import classify, row_predictions
         from calmix.models.loading import trained_labels
 
         labels = classifier.label_names or trained_labels(classifier.checkpoint)
         rows = read_rows(validation, "validation", columns, labels, task=classifier.task)
-        known = as_predictions(classify(classifier, rows, **settings, title="validation").logits, rows)
+        known = row_predictions(classify(classifier, rows, **settings, title="validation").logits, rows)
     elif target_accuracy is not None:
         stored = classifier.validation()
         if stored is None:
@@ -190,7 +190,7 @@ def notes(given: InputRows, answers: Answers, renamed: dict[str, str]) -> list[s
     """What a reader of the answers must know."""
     said = []
     if given.blank:
-        said.append(f"{counted(len(given.blank), 'blank row')} left out: {listed(given.blank)}")
+        said.append(f"{counted(len(given.blank), 'blank row')} left out: {first_numbers(given.blank)}")
     cut = int(answers.truncated.sum())
     if cut:
         share = f"{cut / len(answers.truncated):.1%} of the rows"
@@ -208,6 +208,6 @@ def counted(count: int, noun: str) -> str:
     return f"1 {noun} is" if count == 1 else f"{count:,} {noun}s are"
 
 
-def listed(numbers: Sequence[int]) -> str:
+def first_numbers(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:LISTED]))
     return shown if len(numbers) <= LISTED else f"{shown} and {len(numbers) - LISTED} more"

@@ -53,7 +53,7 @@ def predict_with_checkpoint(
         return forward_logits(model, encoded, collator, batch_size=batch_size, device=best_device(device))
 
 
-def as_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
+def row_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
     return Predictions.from_logits(logits, rows.labels, ids=rows.row_ids, class_names=rows.label_names)
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from calmix.io.parser_errors import PARSER_ERRORS
-from calmix.io.table import Table, shorten
+from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError
 
 Record = dict[str, Any]
@@ -100,10 +100,10 @@ def json_content(stream: BinaryIO, source: str) -> list[Record] | Columns:
     return [_checked_record(record, text, source, row) for row, record in enumerate(value, start=1)]
 
 
-def json_table(content: list[Record] | Columns, source: str) -> Table:
+def json_table(content: list[Record] | Columns, source: str) -> DataTable:
     """The table of objects or columns; a key that an object lacks is an error where its column is read."""
     if isinstance(content, dict):
-        return Table(source, tuple(content), len(next(iter(content.values()))), content.__getitem__)
+        return DataTable(source, tuple(content), len(next(iter(content.values()))), content.__getitem__)
     names = tuple(dict.fromkeys(name for record in content for name in record))
 
     def read_column(name: str) -> list[Any]:
@@ -113,7 +113,7 @@ def json_table(content: list[Record] | Columns, source: str) -> Table:
             row = next(row for row, record in enumerate(content, start=1) if name not in record)
             raise UserError("missing key", file=source, row=row, column=name, remedy=RECORD_REMEDY) from None
 
-    return Table(source, names, len(content), read_column)
+    return DataTable(source, names, len(content), read_column)
 
 
 class ArrowColumns:

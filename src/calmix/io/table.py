@@ -10,7 +10,7 @@ from calmix.user_error import UserError
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """Named columns of raw values. A column is read when it is asked for; rows are counted from 1."""
 
     source: str

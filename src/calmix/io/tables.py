@@ -20,7 +20,7 @@ from calmix.io.opening import open_bytes
 from calmix.io.parquet_files import ParquetTable
 from calmix.io.parser_errors import refusing
 from calmix.io.separated import separated_batches
-from calmix.io.table import Table
+from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -28,7 +28,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_ROWS = 1 << 14
 
 
-def read_table(path: str | Path) -> Table:
+def read_table(path: str | Path) -> DataTable:
     """All columns of a file as Python values; of csv and tsv as texts. A file without rows is an error."""
     source, extension = str(path), file_format(path)
     with open_bytes(path) as stream:
@@ -39,7 +39,7 @@ def read_table(path: str | Path) -> Table:
             table = json_table([record for batch in batches for record in batch], source)
         elif extension == ".parquet":
             parquet = ParquetTable(_native(path, stream), source)
-            table = Table(
+            table = DataTable(
                 source,
                 parquet.names,
                 parquet.row_count,
@@ -113,8 +113,8 @@ def _native(path: str | Path, stream: BinaryIO) -> pa.NativeFile:
     return pa.BufferReader(stream.read()) if is_gzipped(path) else pa.OSFile(str(path))
 
 
-def _with_python_values(table: pa.Table, source: str) -> Table:
-    return Table(
+def _with_python_values(table: pa.Table, source: str) -> DataTable:
+    return DataTable(
         source,
         tuple(table.column_names),
         len(table),

@@ -98,7 +98,7 @@ class Cutting(Protocol):
     def __call__(self, hidden: Tensor, /) -> Tensor: ...
 
 
-class Network(Protocol):
+class ForwardPass(Protocol):
     """The network in training, on the rows of a micro-batch."""
 
     def __call__(
@@ -124,7 +124,7 @@ class Step:
     labels: Tensor
     """Class indices, [rows]."""
     num_classes: int
-    forward: Network
+    forward: ForwardPass
     """`forward()`, `forward(mix)` or `forward(mix, inputs)`: logits [rows, classes]."""
     moment: Moment = Moment(0, 0, 0, 0)
     inputs: Mapping[str, Any] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from calmix.printable import duration
 from calmix.report.comparison_figures import difference_figure, temperature_figure
 from calmix.report.comparison_tables import (
     BETTER_NOTE,
@@ -25,7 +26,6 @@ from calmix.report.comparison_tables import (
     summary_tables,
 )
 from calmix.report.page import Block, Chart, Code, Details, Fact, Facts, Page, Prose, Section, write_page
-from calmix.report.run_report import duration
 from calmix.report.tables import WEAK_ECE_NOTE, Column, Table
 
 UNDECIDED = ("cannot_tell", "not_learned", "nothing_to_compare")

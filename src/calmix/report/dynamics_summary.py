@@ -58,7 +58,7 @@ class DynamicsSummary:
         return self.names[label] if label < len(self.names) else str(label)
 
 
-def region_table(summary: DynamicsSummary) -> Table:
+def region_means_table(summary: DynamicsSummary) -> Table:
     """Rows, share and means of each region of the disjoint partition."""
     region = summary.column("region")
     rows = []

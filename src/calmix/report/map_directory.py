@@ -28,7 +28,7 @@ from calmix.dynamics.cleanlab_export import write_cleanlab_issues
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import write_datamap
 from calmix.dynamics.label_noise import NoiseVerdict
-from calmix.dynamics.suspects import relative_aum, suspect_table, verdict_table
+from calmix.dynamics.suspects import list_suspects, relative_aum, verdict_table
 from calmix.io.directory_lock import only_writer
 from calmix.io.run_directory import write_json
 from calmix.io.spreadsheet import spreadsheet_safe
@@ -112,7 +112,7 @@ def write_map(
         write_datamap(fresh, table)
         write_datamap_html(fresh / "datamap.html", table, texts, title)
         write_cleanlab_issues(fresh / "issues.csv", datamap, verdict)
-        suspects = spreadsheet_safe(suspect_table(datamap, verdict, texts))
+        suspects = spreadsheet_safe(list_suspects(datamap, verdict, texts))
         pa.csv.write_csv(suspects, fresh / "suspects.csv")
         written = {file.name for file in fresh.iterdir()} | {SUMMARY_FILE}
         content = {**summary, "files": [name for name in FILES if name in written]}

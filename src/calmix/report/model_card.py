@@ -97,7 +97,7 @@ def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
         "tags": ["calmix", "calibration", tag, str(metrics["method"])],
         "metrics": [key for key, _ in CARD_METRICS],
     }
-    if is_hub_name(str(metrics["model"])):
+    if is_hub_model(str(metrics["model"])):
         front["base_model"] = str(metrics["model"])
     front["model-index"] = [
         {
@@ -123,10 +123,10 @@ def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
     return front
 
 
-def is_hub_name(model: str) -> bool:
+def is_hub_model(model: str) -> bool:
     """Whether a model name can be one of the Hub: `owner/name`, and no directory of this machine.
 
-    >>> [is_hub_name(name) for name in ("google/electra-small-discriminator", "/models/bert", "default")]
+    >>> [is_hub_model(name) for name in ("google/electra-small-discriminator", "/models/bert", "default")]
     [True, False, False]
     """
     part = r"[A-Za-z0-9][\w.-]*"
@@ -135,7 +135,7 @@ def is_hub_name(model: str) -> bool:
 
 def _what_it_is(metrics: Mapping[str, Any]) -> str:
     model = str(metrics["model"])
-    source = escape_markdown(model if is_hub_name(model) else Path(model).name)
+    source = escape_markdown(model if is_hub_model(model) else Path(model).name)
     kind = "multiple-choice model" if metrics["task"] == "choice" else "classifier"
     unit = "choices" if metrics["task"] == "choice" else "classes"
     origin = "trained from random weights as" if model in BUILT_IN else "fine-tuned from"

@@ -41,7 +41,7 @@ Record = Mapping[str, Any]
 
 
 def write_ood_comparison(result: Mapping[str, Any], path: Path) -> Path:
-    return write_page(comparison_page(result), path)
+    return write_page(ood_comparison_page(result), path)
 
 
 def headline_table(result: Mapping[str, Any]) -> Table:
@@ -52,7 +52,7 @@ def headline_table(result: Mapping[str, Any]) -> Table:
         for (out, arm), by_way in confidence_records(result).items()
     )
     return Table(
-        caption=f"AUROC % of telling {result['in']} from other data by confidence, {spread_of(result)}",
+        caption=f"AUROC % of telling {result['in']} from other data by confidence, {spread_words(result)}",
         columns=(
             Column("Other data", numeric=False),
             Column("Method", numeric=False),
@@ -111,11 +111,11 @@ def has_single_seeds(result: Mapping[str, Any]) -> bool:
     return any(record["seeds"] == 1 for record in result["summary"])
 
 
-def spread_of(result: Mapping[str, Any]) -> str:
+def spread_words(result: Mapping[str, Any]) -> str:
     """
-    >>> spread_of({"summary": [{"seeds": 1}]})
+    >>> spread_words({"summary": [{"seeds": 1}]})
     'of one seed, [95 % interval over rows]'
-    >>> spread_of({"summary": [{"seeds": 1}, {"seeds": 3}]})
+    >>> spread_words({"summary": [{"seeds": 1}, {"seeds": 3}]})
     'mean ± standard deviation over 1 to 3 seeds; of one seed, [95 % interval over rows]'
     """
     seeds, single = seeds_of(result), "of one seed"
@@ -126,7 +126,7 @@ def spread_of(result: Mapping[str, Any]) -> str:
 
 def full_table(result: Mapping[str, Any]) -> Table:
     return Table(
-        caption=f"Every score and metric, {spread_of(result)}",
+        caption=f"Every score and metric, {spread_words(result)}",
         columns=(
             *(Column(title, numeric=False) for title in ("Other data", "Method", "Score", "Stage")),
             *(Column(title, meaning) for title, meaning in METRIC_TITLES.values()),
@@ -165,13 +165,13 @@ def confidence_table(result: Mapping[str, Any]) -> Table:
     )
 
 
-def comparison_page(result: Mapping[str, Any]) -> Page:
+def ood_comparison_page(result: Mapping[str, Any]) -> Page:
     outs = list(dict.fromkeys(record["out"] for record in result["summary"]))
     charts = tuple(
         Chart(
             figure=auroc_figure(result, out),
             title=out,
-            caption=f"AUROC of telling {result['in']} from {out} by confidence, {spread_of(result)}.",
+            caption=f"AUROC of telling {result['in']} from {out} by confidence, {spread_words(result)}.",
             description=best_line(result, out),
         )
         for out in outs
@@ -246,8 +246,8 @@ def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
                 error_x={
                     "type": "data",
                     "symmetric": False,
-                    "arrayminus": [reach(record)[0] for _, record in records],
-                    "array": [reach(record)[1] for _, record in records],
+                    "arrayminus": [bar_lengths(record)[0] for _, record in records],
+                    "array": [bar_lengths(record)[1] for _, record in records],
                     "thickness": 1.5,
                     "width": 3,
                 },
@@ -264,7 +264,7 @@ def auroc_figure(result: Mapping[str, Any], out: str) -> Figure:
     return figure
 
 
-def reach(record: Record) -> tuple[float, float]:
+def bar_lengths(record: Record) -> tuple[float, float]:
     """How far the bar of a dot goes to the left and to the right, in points of AUROC."""
     if record["auroc_std"] is not None:
         return 100 * record["auroc_std"], 100 * record["auroc_std"]

@@ -130,7 +130,7 @@ def ood_page(result: Mapping[str, Any]) -> Page:
     blocks: list[Block] = [Prose(note, "note") for note in result["notes"]]
     return Page(
         title="Does the model know what it does not know?",
-        lead=lead(result),
+        lead=ood_lead(result),
         facts=Facts(
             (
                 Fact("Run", Path(result["run"]).name, result["run"]),
@@ -176,7 +176,7 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
     return [*lines, f"{rejection['rule']}; it rejects {shares}"]
 
 
-def lead(result: Mapping[str, Any]) -> str:
+def ood_lead(result: Mapping[str, Any]) -> str:
     """The verdicts, and what happens to confidence on other data."""
     first, *others = result["sets"]
     said = [f"On {first['name']} the calibrated model is {_percent(first)} sure on average"]

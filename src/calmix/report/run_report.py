@@ -12,12 +12,13 @@ from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.io.run_directory import RunDirectory
+from calmix.printable import duration
 from calmix.report.dynamics_summary import (
     POINTS,
     DynamicsSummary,
     data_map_figure,
     lowest_margin_table,
-    region_table,
+    region_means_table,
 )
 from calmix.report.guidance import guidance_blocks
 from calmix.report.history import error_figure, history_figure, history_table
@@ -190,17 +191,6 @@ def temperature_note(run: RunDirectory, metrics: Mapping[str, Any]) -> str:
     return "below 1: the network claimed too little" if metrics["temperature"] < 1 else "nothing to correct"
 
 
-def duration(seconds: float) -> str:
-    """
-    >>> duration(7.26), duration(192.4), duration(7384)
-    ('7.3 s', '3 min 12 s', '2 h 3 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = int(seconds) // 60
-    return f"{minutes} min {int(seconds) % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def _metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     meanings = Table(
         caption="What the columns mean; every one but accuracy is better when smaller",
@@ -289,7 +279,7 @@ def _dynamics_blocks(
         Chart(data_map_figure(summary), "Data map", caption, f"Scatter chart of the training rows. {caption}")
     ]
     if summary.has_regions:
-        blocks.append(region_table(summary))
+        blocks.append(region_means_table(summary))
     blocks += [
         lowest_margin_table(summary, texts=texts),
         Prose(

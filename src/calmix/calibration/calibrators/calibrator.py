@@ -41,7 +41,7 @@ FACTS_FILE = "calibrator.json"
 ARRAYS_FILE = "calibrator.safetensors"
 
 # Name -> (module, class): the modules load on demand.
-_CALIBRATORS = {
+CALIBRATORS = {
     "temperature": ("calmix.calibration.calibrators.temperature", "TemperatureScaling"),
     "vector": ("calmix.calibration.calibrators.vector", "VectorScaling"),
     "structured": ("calmix.calibration.calibrators.structured", "StructuredScaling"),
@@ -200,15 +200,6 @@ def _table_of(scores: Scores) -> npt.ArrayLike:
     return scores.values if isinstance(scores, Predictions) else scores
 
 
-def list_calibrators() -> list[str]:
-    """The names that `get_calibrator` knows.
-
-    >>> list_calibrators()
-    ['temperature', 'vector', 'structured', 'platt', 'isotonic']
-    """
-    return list(_CALIBRATORS)
-
-
 def get_calibrator(name: str, **parameters: Any) -> Calibrator:
     """A fresh calibrator by name.
 
@@ -218,12 +209,12 @@ def get_calibrator(name: str, **parameters: Any) -> Calibrator:
     Traceback (most recent call last):
     calmix.user_error.UserError: unknown calibrator 'temprature'; did you mean 'temperature'?
     """
-    if name not in _CALIBRATORS:
-        near = difflib.get_close_matches(name, _CALIBRATORS, n=2, cutoff=0.7)
+    if name not in CALIBRATORS:
+        near = difflib.get_close_matches(name, CALIBRATORS, n=2, cutoff=0.7)
         known = " or ".join(repr(match) for match in near)
-        remedy = f"did you mean {known}?" if near else f"choose from: {', '.join(_CALIBRATORS)}"
+        remedy = f"did you mean {known}?" if near else f"choose from: {', '.join(CALIBRATORS)}"
         raise UserError(f"unknown calibrator {name!r}", remedy=remedy)
-    module, class_name = _CALIBRATORS[name]
+    module, class_name = CALIBRATORS[name]
     calibrator: Calibrator = getattr(importlib.import_module(module), class_name)(**parameters)
     return calibrator
 

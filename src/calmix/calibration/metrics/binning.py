@@ -8,7 +8,7 @@ bin and 1 in the last.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +112,17 @@ class BinSums:
     def gap(self) -> Floats:
         """Mean confidence minus accuracy of each bin; 0 where the bin is empty."""
         return np.divide(-self.residual, self.weight, out=np.zeros_like(self.weight), where=self.weight > 0)
+
+
+def binned_error(residual: npt.NDArray[Any], total: float | Floats, axis: int | None = None) -> Any:
+    """The expected calibration error of bins: (1/W) sum_m |sum of w (y - c) in bin m|.
+
+    No division per bin, so empty bins vanish by themselves. With an axis the bins are along it.
+
+    >>> float(binned_error(np.array([0.5, -0.25, 0.0]), total=3.0))
+    0.25
+    """
+    return np.abs(residual).sum(axis=axis) / total
 
 
 def sum_bins(

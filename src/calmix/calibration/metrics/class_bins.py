@@ -21,7 +21,7 @@ from calmix.calibration.input_checks import (
     check_scores,
     check_weights,
 )
-from calmix.calibration.metrics.binning import Closed, assign_bins, bin_edges, check_bins
+from calmix.calibration.metrics.binning import Closed, assign_bins, bin_edges, binned_error, check_bins
 
 # Values per block of rows: the block, its mask and its sums stay in the processor's cache.
 BLOCK_VALUES = 1 << 19
@@ -54,7 +54,7 @@ class ClassSums:
 
     def expected_error(self) -> float:
         """The mean over classes of their ECE."""
-        return float(np.abs(self.residual).sum() / self.total / len(self.weight))
+        return float(binned_error(self.residual, self.total) / len(self.weight))
 
     def squared_gap(self) -> float:
         """sum_k sum_m w_km gap_km^2."""

@@ -18,13 +18,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.metrics.binning import BinSums, Closed, equal_mass_sums, equal_width_sums
+from calmix.calibration.metrics.binning import (
+    BinSums,
+    Closed,
+    binned_error,
+    equal_mass_sums,
+    equal_width_sums,
+)
 from calmix.calibration.metrics.class_bins import class_sums
 
 
 def expected_error(sums: BinSums) -> float:
-    # (1/W) sum_m |sum of residuals|: no division per bin, so empty bins vanish by themselves.
-    return float(np.abs(sums.residual).sum() / sums.total)
+    return float(binned_error(sums.residual, sums.total))
 
 
 def maximum_error(sums: BinSums) -> float:

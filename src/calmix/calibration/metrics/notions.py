@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers, check_weights
-from calmix.calibration.metrics.binning import Closed, assign_bins, check_bins
+from calmix.calibration.metrics.binning import Closed, assign_bins, binned_error, check_bins
 from calmix.calibration.metrics.class_bins import sum_classes
 from calmix.calibration.metrics.scores import as_predictions
 from calmix.calibration.predictions import Notion, Predictions
@@ -58,7 +58,7 @@ def calibration_error(
         if weight is not None:
             difference *= weight[start : start + step]
         residual += np.bincount(assign_bins(confidence, bins, closed), weights=difference, minlength=bins)
-    return float(np.abs(residual).sum() / total)
+    return float(binned_error(residual, total))
 
 
 def confidence_and_outcome(predictions: Predictions, notion: Notion) -> tuple[Floats, npt.NDArray[np.bool_]]:

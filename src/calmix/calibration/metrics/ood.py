@@ -216,12 +216,12 @@ def group_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[I
     >>> in_group.tolist(), out_group.tolist(), groups
     ([0, 1, 2], [1, 3], 4)
     """
-    inside, outside = check_scores(in_scores, out_scores)
+    inside, outside = check_score_pair(in_scores, out_scores)
     values, group = np.unique(-np.concatenate([inside, outside]), return_inverse=True)
     return group[: len(inside)], group[len(inside) :], len(values)
 
 
-def check_scores(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Floats, Floats]:
+def check_score_pair(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Two non-empty vectors of finite numbers, in float64."""
     checked = []
     for name, scores in (("in_scores", in_scores), ("out_scores", out_scores)):

@@ -76,7 +76,7 @@ def smooth_error_of_points(
     return SmoothError(_error_at(points, residual, mass, bandwidth), bandwidth)
 
 
-def gather(points: Floats, values: Floats, size: int) -> Floats:
+def spread_on_grid(points: Floats, values: Floats, size: int) -> Floats:
     """Share each value between the two neighbours of its point on a grid of `size` points over [0, 1]."""
     position = points * (size - 1)
     left = np.minimum(position.astype(np.int64), size - 2)
@@ -93,7 +93,7 @@ def smoothed_field(points: Floats, values: Floats, bandwidth: float) -> Floats:
     """
     size = grid_size(bandwidth)
     flat = values.reshape(-1, values.shape[-1])
-    grid = np.stack([gather(points, row, size) for row in flat])
+    grid = np.stack([spread_on_grid(points, row, size) for row in flat])
     smoothed = smooth_grid(grid, bandwidth)
     mesh = np.linspace(0.0, 1.0, mesh_size(bandwidth)) * (size - 1)
     left = np.minimum(mesh.astype(np.int64), size - 2)
@@ -141,4 +141,8 @@ def _gathered(confidence: Floats, residual: Floats, weights: Floats | None) -> t
     if len(confidence) <= FINE_GRID:
         return confidence, residual * weight, weight
     grid = np.linspace(0.0, 1.0, FINE_GRID)
-    return grid, gather(confidence, residual * weight, FINE_GRID), gather(confidence, weight, FINE_GRID)
+    return (
+        grid,
+        spread_on_grid(confidence, residual * weight, FINE_GRID),
+        spread_on_grid(confidence, weight, FINE_GRID),
+    )

@@ -18,7 +18,7 @@ from calmix.calibration.metrics.errors import (
     root_mean_square_error,
 )
 from calmix.calibration.metrics.kolmogorov import KolmogorovTest, excursion_tail
-from calmix.calibration.metrics.smooth import FINE_GRID, SmoothError, gather, smooth_error_of_points
+from calmix.calibration.metrics.smooth import FINE_GRID, SmoothError, smooth_error_of_points, spread_on_grid
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_fields import FUNCTIONALS, LEAST_VISIBLE, Cells
 from calmix.calibration.uncertainty.mean_gap import GapRows, MeanGap, even_error
@@ -120,8 +120,8 @@ class BinaryView:
         residual, mass = np.zeros(FINE_GRID), np.zeros(FINE_GRID)
         for _, block in self.sample.blocks():
             confidence = block.confidence()
-            residual += gather(confidence, confidence - block.correct(), FINE_GRID)
-            mass += gather(confidence, np.ones(len(block)), FINE_GRID)
+            residual += spread_on_grid(confidence, confidence - block.correct(), FINE_GRID)
+            mass += spread_on_grid(confidence, np.ones(len(block)), FINE_GRID)
         return np.linspace(0.0, 1.0, FINE_GRID), residual, mass
 
     def mass_values(self) -> dict[str, float]:

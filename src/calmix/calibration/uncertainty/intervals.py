@@ -15,6 +15,7 @@ from calmix.calibration.metrics.binning import (
     BLOCK_ROWS,
     Closed,
     assign_bins,
+    binned_error,
     check_bins,
     equal_mass_sums,
     equal_width_sums,
@@ -89,5 +90,5 @@ def bootstrap_calibration_error(
         drawn = generator.integers(0, rows, size=(size, rows), dtype=np.int32 if rows < 2**31 else np.int64)
         cell = assigned[drawn] + bins * np.arange(size)[:, None]
         sums = np.bincount(cell.ravel(), weights=residual[drawn].ravel(), minlength=size * bins)
-        errors[start : start + size] = np.abs(sums.reshape(size, bins)).sum(axis=1) / rows
+        errors[start : start + size] = binned_error(sums.reshape(size, bins), rows, axis=1)
     return errors

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, check_confidence
-from calmix.calibration.metrics.binning import BinSums, Closed, assign_bins, check_bins, equal_width_sums
+from calmix.calibration.metrics.binning import (
+    BinSums,
+    Closed,
+    assign_bins,
+    binned_error,
+    check_bins,
+    equal_width_sums,
+)
 from calmix.calibration.uncertainty.sampling_noise import FEWEST_DRAWS, draw_count
 
 REPETITIONS = 1000
@@ -67,7 +74,7 @@ def noise_floor_of_sums(sums: BinSums, *, repetitions: int = REPETITIONS, seed: 
     generator = np.random.default_rng(seed)
     trials, share = matched_binomial(sums.confidence, sums.bernoulli)
     draws = generator.binomial(trials, share, size=(repetitions, len(trials))) - sums.confidence
-    return NoiseFloor.of_draws(np.abs(draws).sum(axis=1) / sums.total)
+    return NoiseFloor.of_draws(binned_error(draws, sums.total, axis=1))
 
 
 def classwise_noise_floor(
@@ -175,5 +182,5 @@ def _redrawn(
         size = min(together, repetitions - start)
         hits = generator.random((size, len(ordered)), dtype=np.float32) < threshold
         correct = np.add.reduceat(hits, first, axis=1, dtype=np.float64)
-        errors[start : start + size] = np.abs(correct - expected).sum(axis=1) / len(ordered)
+        errors[start : start + size] = binned_error(correct - expected, len(ordered), axis=1)
     return errors

@@ -19,7 +19,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.inference import fold_proof
-from calmix.inference.prediction import as_predictions, predict_logits
+from calmix.inference.prediction import predict_logits, row_predictions
 from calmix.io.manifest import make_manifest, sync
 from calmix.io.permissions import as_umask_says
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
@@ -51,7 +51,7 @@ def finish(
     model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
     predictor = in_full_precision(model, trainer)
     predictions = {
-        name: as_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
+        name: row_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
         for name, rows in named.items()
     }
     recorder = trainer.merged_recorder()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calmix.io.run_directory import RunDirectory
-from calmix.printable import say as print_safely
+from calmix.printable import say
 from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TrainConfig
@@ -80,7 +80,7 @@ def _train_staged(
     if not all(store.is_finished(store.fingerprints.of(stage)) for stage in first):
         rehearse(config, list(opened.values()))
     if choice is not None:
-        say(choice)
+        say_once(choice)
     teachers = [opened.get(name) or make_teacher(name, stages[name], store) for name in config.teacher]
     if not needs_plain:
         return train_alone(config, teachers=teachers, **settings)
@@ -88,10 +88,10 @@ def _train_staged(
     if plain_run is None:
         fingerprint = store.fingerprints.of(plain_config(config))
         state = "found" if store.is_finished(fingerprint) else "to be made"
-        say(f"stage 1 of 2: plain run for the data map, {state} in {store.path / fingerprint}")
+        say_once(f"stage 1 of 2: plain run for the data map, {state} in {store.path / fingerprint}")
         plain_run = run_for(store, plain_config(config), fingerprint)
-        warn(plain_run, "the plain run")
-    say(f"stage 2 of 2: {config.method}")
+        warn_unlearned(plain_run, "the plain run")
+    say_once(f"stage 2 of 2: {config.method}")
     train_alone(config, plain_run, store.passes, teachers, **settings)
     is_teacher = any(isinstance(one, CheckpointTeacher) and one.stage == plain_run for one in teachers)
     if is_cache and fingerprint is not None and not is_teacher and is_first_process():
@@ -139,7 +139,7 @@ def _make(store: RunStore, run: RunDirectory, config: TrainConfig) -> None:
     config = dataclasses.replace(config, output=str(run.path))
     if is_first_process():
         if run.is_finished and not store.is_whole(run.path.name):
-            say(f"{run.path} is damaged: the run is made again")
+            say_once(f"{run.path} is damaged: the run is made again")
             run.metrics_file.unlink()
         make_resumable(run, config)
     wait_for_all_processes()
@@ -150,20 +150,20 @@ def make_teacher(name: str, config: TrainConfig, store: RunStore) -> Teacher:
     """A teacher that a method names comes from the store, trained there if it is missing."""
     fingerprint = store.fingerprints.of(config)
     state = "found" if store.is_finished(fingerprint) else "to be made"
-    say(f"teacher {name}, {state} in {store.path / fingerprint}")
+    say_once(f"teacher {name}, {state} in {store.path / fingerprint}")
     run = run_for(store, config, fingerprint)
-    warn(run, f"the teacher {name}")
+    warn_unlearned(run, f"the teacher {name}")
     restore = partial(restore_model, store, config, fingerprint)
     return stage_teacher(name, run, fingerprint, restore, trust_remote_code=config.trust_remote_code)
 
 
-def warn(stage: RunDirectory, name: str) -> None:
+def warn_unlearned(stage: RunDirectory, name: str) -> None:
     """Whatever is learned from a stage that has not learned is worth nothing."""
     warning = stage_warning(stage.metrics(), name)
     if warning is not None:
-        say(warning)
+        say_once(warning)
 
 
-def say(line: str) -> None:
+def say_once(line: str) -> None:
     if is_first_process():
-        print_safely(line)
+        say(line)
