@@ -1,10 +1,20 @@
-"""The one exception for what a user can mend, and the check that raises it most."""
+"""The one exception for what a user can fix, and how its message names an option.
+
+A message names an option with `argument("label_weight")`. In Python it reads `label_weight`, on the command
+line `--label-weight`: the two are one message, and nobody is told about a flag that they cannot give.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 from calmix.printable import printable
+
+# Around the name and the value of an option in the text of an error: private characters of Unicode.
+BEGIN, VALUE, END = "\ue000", "\ue001", "\ue002"
+NAMED = re.compile(f"{BEGIN}([^{BEGIN}{VALUE}{END}]*)(?:{VALUE}([^{BEGIN}{VALUE}{END}]*))?{END}")
 
 
 class UserError(Exception):
@@ -12,8 +22,12 @@ class UserError(Exception):
 
     The command line prints the line and ends with exit code 2. Everything else crashes loudly.
 
-    >>> str(UserError("no column 'label'", file="reviews.csv", remedy="name it with --label-column"))
-    "reviews.csv: no column 'label'; name it with --label-column"
+    >>> remedy = f"name it with {argument('label_column')}"
+    >>> error = UserError("no column 'label'", file="a.csv", remedy=remedy)
+    >>> str(error)
+    "a.csv: no column 'label'; name it with label_column"
+    >>> error.on_command_line
+    "a.csv: no column 'label'; name it with --label-column"
     >>> str(UserError("empty text", file="reviews.csv", row=3, column="text"))
     "reviews.csv, row 3, column 'text': empty text"
     """
@@ -38,12 +52,38 @@ class UserError(Exception):
             line = f"{line}; {remedy}"
         super().__init__(printable(" ".join(line.split())))
 
+    def __str__(self) -> str:
+        return NAMED.sub(lambda found: found[1] + (f"={found[2]}" if found[2] else ""), self.args[0])
 
-def check_least(option: str, value: int, least: int) -> None:
+    @property
+    def on_command_line(self) -> str:
+        return NAMED.sub(lambda found: flag_of(found[1]) + (f" {found[2]}" if found[2] else ""), self.args[0])
+
+
+def argument(name: str, value: Any = None) -> str:
+    """An option, and the value it has or should have, in the text of a `UserError`.
+
+    >>> error = UserError("too few epochs", remedy=f"give {argument('epochs', 2)} or more")
+    >>> str(error), error.on_command_line
+    ('too few epochs; give epochs=2 or more', 'too few epochs; give --epochs 2 or more')
     """
-    >>> check_least("--epochs", 0, 1)
+    return f"{BEGIN}{name}{END}" if value is None else f"{BEGIN}{name}{VALUE}{value}{END}"
+
+
+def flag_of(name: str) -> str:
+    """
+    >>> flag_of("label_weight"), flag_of("method_options")
+    ('--label-weight', '--method-option')
+    """
+    # A table is given one entry at a time.
+    return "--" + re.sub("_options$", "_option", name).replace("_", "-")
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """
+    >>> check_least("epochs", 0, 1)
     Traceback (most recent call last):
-    calmix.user_error.UserError: --epochs is 0; give a whole number of at least 1
+    calmix.user_error.UserError: epochs is 0; give a whole number of at least 1
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{option} is {value}", remedy=f"give a whole number of at least {least}")
+        raise UserError(f"{argument(name)} is {value}", remedy=f"give a whole number of at least {least}")

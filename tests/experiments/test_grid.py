@@ -89,7 +89,7 @@ def test_equal_arms_are_one():
         (["cls-mixup:beta=1"], {}, "--methods cls-mixup: no such option 'beta'"),
         (["plain"], {"learning_rate": ["fast"]}, "learning_rate is 'fast'; give a number"),
         (["plain"], {"epochs": [1.5]}, "epochs is 1.5; give a whole number"),
-        (["plain"], {"epochs": [0]}, "--epochs is 0"),
+        (["plain"], {"epochs": [0]}, "epochs is 0"),
         (["cls-mixup:alpha=-1"], {}, "alpha is -1"),
         (["plain"], {"seed": [1, 2]}, "--vary: no such option 'seed'"),
     ],

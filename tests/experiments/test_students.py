@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from calmix.experiments.comparison import CompareConfig, compare, drop_teachers
 from calmix.experiments.grid import expand, reference_of
-from calmix.training.configuration import DISTILLATION, TrainConfig
+from calmix.training.configuration import TAUGHT, TrainConfig
 from calmix.training.distillation import teaching
 from calmix.training.distillation.teaching import teacher_config
 from calmix.training.pipeline.fingerprint import Fingerprints
@@ -53,9 +53,9 @@ def test_how_to_teach_concerns_students_only():
     assert names(arms) == [
         "plain", "plain teacher=plain label_weight=0.1", "plain teacher=plain label_weight=0.9", "focal",
     ]  # fmt: skip
-    with pytest.raises(UserError, match="--distill-temperature without a teacher"):
+    with pytest.raises(UserError, match="distill_temperature without a teacher"):
         expand(BASE, ["plain:distill_temperature=2"], {})
-    with pytest.raises(UserError, match="--distill-temperature is 0"):
+    with pytest.raises(UserError, match="distill_temperature is 0"):
         expand(BASE, ["plain:teacher=plain:distill_temperature=0"], {})
 
 
@@ -115,7 +115,7 @@ def test_unlabelled_rows_are_read_once_for_all_fingerprints(tiny, monkeypatch):
 
 def test_what_is_not_a_student_keeps_its_saved_form():
     saved = BASE.as_dict()
-    assert not set(saved) & {*DISTILLATION, "student_layers"}, "older runs keep their fingerprints"
+    assert not set(saved) & {*TAUGHT, "student_layers"}, "older runs keep their fingerprints"
     student = dataclasses.replace(BASE, teacher="plain", distill_temperature=2.0, student_layers=3)
     assert TrainConfig.from_dict(json.loads(json.dumps(student.as_dict()))) == student
     assert student.differences(BASE)[:3] == ["student_layers", "teacher", "distill_temperature"]

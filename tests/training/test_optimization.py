@@ -76,9 +76,9 @@ def test_the_other_schedules():
 @pytest.mark.parametrize(
     ("trainer", "said"),
     [
-        ({"weight_decay": 0.1}, "trainer: weight_decay has no effect beside --optimizer sgd; say it with"),
-        ({"optim": "adafactor"}, "trainer: optim has no effect beside --optimizer sgd"),
-        ({"warmup_steps": 5}, "trainer: warmup_steps has no effect beside --schedule step"),
+        ({"weight_decay": 0.1}, "trainer: weight_decay has no effect beside optimizer=sgd; say it with"),
+        ({"optim": "adafactor"}, "trainer: optim has no effect beside optimizer=sgd"),
+        ({"warmup_steps": 5}, "trainer: warmup_steps has no effect beside schedule=step"),
     ],
 )
 def test_fields_of_the_trainer_that_would_not_be_looked_at_are_refused(trainer, said):

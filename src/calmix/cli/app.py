@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise_on_termination()
         code = app(arguments, prog_name="calmix", standalone_mode=False)
     except UserError as error:
-        code = _complain(str(error))
+        code = _complain(error.on_command_line)
     except typer.TyperException as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _complain(" ".join(said.split()))

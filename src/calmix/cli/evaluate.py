@@ -93,8 +93,8 @@ def evaluate(
 
     Example: calmix evaluate run --mc-dropout 10
     """
-    check_least("--seed", seed, 0)
-    check_least("--batch-size", batch_size, 1)
+    check_least("seed", seed, 0)
+    check_least("batch_size", batch_size, 1)
 
     from calmix.calibration.files.column_mapping import ColumnMapping
     from calmix.calibration.files.file_evaluation import evaluate_sources, open_sources

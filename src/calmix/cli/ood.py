@@ -69,9 +69,9 @@ def ood(
 
     Every kept run of a comparison, by method: calmix ood comparison --out letters=notmnist.npz
     """
-    check_least("--mc-dropout", mc_dropout, 0)
-    check_least("--seed", seed, 0)
-    check_least("--batch-size", batch_size, 1)
+    check_least("mc_dropout", mc_dropout, 0)
+    check_least("seed", seed, 0)
+    check_least("batch_size", batch_size, 1)
     if not 0 < keep_rate < 1:
         raise UserError(f"--keep-rate is {keep_rate:g}", remedy="give a fraction such as 0.95")
 

@@ -70,7 +70,7 @@ class CompareConfig:
                 f"--executor is {self.executor!r}", remedy=f"choose one of {', '.join(EXECUTORS)}"
             )
         if self.workers is not None:
-            check_least("--workers", self.workers, 1)
+            check_least("workers", self.workers, 1)
         if self.keep_models not in KEEP_MODELS:
             choices = ", ".join(KEEP_MODELS)
             raise UserError(f"--keep-models is {self.keep_models!r}", remedy=f"choose one of {choices}")

@@ -16,26 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calmix.training.configuration import DEFAULTS, DISTILLATION, NO_TEACHER, TrainConfig
+from calmix.training.configuration import DEFAULTS, NO_TEACHER, OPTIONS, TAUGHT, TrainConfig
 from calmix.training.model_settings import settings_for, trainer_settings_for
 from calmix.training.specification import parse_specification, parse_value
 from calmix.user_error import UserError
 
 PLAIN = "plain"
-# What all runs of a comparison must share, or what has a place of its own.
-FIXED = {
-    "train", "validation", "test", "output", "method", "method_options", "label_smoothing", "seed",
-    "text_column", "pair_column", "choices_column", "label_column", "id_column", "image_column", "bins",
-    "closed", "device", "threads", "checkpoint_steps", "checkpoint_minutes", "trainer", "model_options",
-    "teacher_options", "plain_run",
-}  # fmt: skip
-# The kinds of the settings that are None where nobody gives them.
-OPTIONAL: dict[str, type] = {
-    option.name: kind
-    for option in dataclasses.fields(TrainConfig)
-    for kind in (int, float, str)
-    if option.type == f"{kind.__name__} | None"
-}
 
 
 @dataclass(frozen=True)
@@ -104,9 +90,9 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
         for combination in itertools.product(*varied.values()):
             own = {**spelled, **dict(zip(varied, combination, strict=True))}
             own = {name: like_default(name, value, defaults[name]) for name, value in own.items()}
-            if not has_teacher(own) and ("teacher" in own or not set(spelled) & set(DISTILLATION)):
+            if not has_teacher(own) and ("teacher" in own or not set(spelled) & set(TAUGHT)):
                 # Taught by nobody: how to teach does not concern it.
-                own = {name: value for name, value in own.items() if name not in DISTILLATION}
+                own = {name: value for name, value in own.items() if name not in TAUGHT}
             arm = Arm(
                 name=" ".join([method, *(f"{name}={show(value)}" for name, value in own.items())]),
                 method=method,
@@ -148,8 +134,7 @@ def with_teacher_options(arm: Arm, base: TrainConfig) -> Arm:
 
 def settable(base: TrainConfig) -> dict[str, Any]:
     """The settings of training that may differ between arms, with the values they have otherwise."""
-    names = [option.name for option in dataclasses.fields(base) if option.name not in FIXED]
-    return {name: getattr(base, name) for name in names}
+    return {name: getattr(base, name) for name, option in OPTIONS.items() if option.vary}
 
 
 def settings_of_model(base: TrainConfig, model: str) -> dict[str, Any]:
@@ -182,7 +167,7 @@ def reference_of(arm: Arm, arms: Sequence[Arm]) -> Arm | None:
     plain = [other for other in arms if other.method == PLAIN and not other.is_taught]
 
     def distance(other: Arm) -> tuple[int, float]:
-        names = {*arm.settings, *other.settings} - set(DISTILLATION)
+        names = {*arm.settings, *other.settings} - set(TAUGHT)
         differing = sum(arm.settings.get(name) != other.settings.get(name) for name in names)
         return differing, float(other.options.get("label_smoothing", 0.0))
 
@@ -252,7 +237,8 @@ def like_default(name: str, value: Any, default: Any) -> Any:
     >>> like_default("alpha", 1, 0.4), like_default("learning_rate", 1, None)
     (1.0, 1.0)
     """
-    wanted = OPTIONAL.get(name) if default is None else type(default)
+    known = OPTIONS[name].kind if name in OPTIONS else None
+    wanted = known if default is None else type(default)
     if wanted is None or default is dataclasses.MISSING or value is None:
         return value
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):

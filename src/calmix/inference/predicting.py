@@ -148,7 +148,7 @@ def predict_text(
 
 
 def check_settings(batch_size: int, device: str) -> None:
-    check_least("--batch-size", batch_size, 1)
+    check_least("batch_size", batch_size, 1)
     check_device_name(device)
 
 

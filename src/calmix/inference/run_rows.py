@@ -21,7 +21,7 @@ def rows_of_run(run: RunDirectory, *, remedy: str) -> dict[str, Rows]:
     columns = {kind: config.get(f"{kind}_column") for kind in COLUMN_KINDS}
     splits = read_splits(
         config["train"],
-        config["validation"],
+        config.get("validation"),
         tuple(config["test"]),
         columns=ColumnNames.from_options(**columns),
         seed=config["seed"],

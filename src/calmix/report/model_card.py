@@ -13,6 +13,7 @@ from calmix.io.run_directory import RunDirectory, replacing
 from calmix.models.built_in import BUILT_IN
 from calmix.report.learning import learning_quote
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
+from calmix.training.configuration import OPTIONS
 
 # task -> (the Hub's name of it, its name for people, the class that loads the model)
 TASKS = {
@@ -32,10 +33,6 @@ INPUTS = {
     ),
     "image": 'inputs = processor(Image.open("image.png").convert("RGB"), return_tensors="pt")',
 }
-# Files and places of the machine that trained it say nothing about the model.
-PRIVATE_SETTINGS = {
-    "train", "validation", "test", "output", "model", "teacher", "teacher_model", "unlabelled",
-}  # fmt: skip
 
 CARD_METRICS = (
     ("accuracy", "Accuracy"),
@@ -253,8 +250,11 @@ def _limits(metrics: Mapping[str, Any]) -> str:
 
 
 def _training(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    # Files and places of the machine that trained it say nothing about the model.
     settings = {
-        key: value for key, value in config.items() if key not in PRIVATE_SETTINGS and value is not None
+        name: config[name]
+        for name, option in OPTIONS.items()
+        if not option.private and config.get(name) is not None
     }
     shown = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).rstrip()
     return f"Trained on {metrics['device']} in {metrics['seconds']:.0f} s.\n\n```yaml\n{shown}\n```"

@@ -6,7 +6,7 @@ pipeline/          From files to a finished run: prepare, stages, the store of r
 arguments          `MixupArguments`: the arguments of `transformers.Trainer`, and those that mixup adds
 checkpointing      When checkpoints are written in training, and how each of them is closed
 checkpoints        Checkpoints that a killed run can be continued from
-configuration      Every option of `calmix train`, checked, and as it is saved with the run
+configuration      `TrainConfig`: every option of a run, declared once and checked
 default_settings   Learning rate and epochs where the user gives none
 hf_compat          What calmix relies on in the Trainer beyond its documented interface
 journal            What a run writes down as it goes: sums of every epoch
@@ -14,6 +14,7 @@ learning           Whether a run has learned anything: signs that it has not, an
 model_settings     Settings of training that suit the built-in networks, where the user says nothing else
 optimization       Optimisers and schedules beside those of the Trainer
 optimizer_options  What `--optimizer` and `--schedule` may say, checked without torch
+options            How an option of training is declared, and what follows from it
 recording          The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`
 selection          What is measured after every epoch, and by what the epoch is chosen
 specification      `NAME:OPTION=VALUE:...`: how a thing with options is written in one word

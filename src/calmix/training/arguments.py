@@ -10,8 +10,7 @@ import torch
 from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
-from calmix.runtime.option_values import DYNAMICS, check_choice
-from calmix.training.configuration import check_distillation
+from calmix.training.configuration import OPTIONS
 from calmix.training.optimization import read_optimizer
 from calmix.training.optimizer_options import read_schedule
 from calmix.user_error import UserError
@@ -59,7 +58,6 @@ class MixupArguments(TrainingArguments):
         # whole run on its own, in the same directory.
         self.use_cpu = self.use_cpu or not has_accelerator()
         super().__post_init__()  # type: ignore[no-untyped-call]
-        check_choice("dynamics", self.dynamics, DYNAMICS)
         if self.label_smoothing_factor:
             raise UserError(
                 "label_smoothing_factor is torch's form of label smoothing, not the papers'",
@@ -69,7 +67,8 @@ class MixupArguments(TrainingArguments):
             read_optimizer(self.optimizer)
         if self.schedule is not None:
             read_schedule(self.schedule)
-        check_distillation(self.distill_temperature, self.label_weight)
+        for name in ("dynamics", "distill_temperature", "label_weight", "checkpoint_steps"):
+            setattr(self, name, OPTIONS[name].check(getattr(self, name)))
         self.build_method()  # a wrong name or option fails here, not after the data is read
 
     def build_method(self) -> Method:

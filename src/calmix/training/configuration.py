@@ -1,220 +1,301 @@
-"""Every option of `calmix train`, checked, and as it is saved with the run."""
+"""`TrainConfig`: every option of a run, declared once, checked, and as it is saved with the run."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from calmix.data.augmentation import parse_steps
-from calmix.data.columns import ColumnNames
-from calmix.runtime.option_values import DYNAMICS, check_choice, check_device_name
+from calmix.runtime.option_values import CLOSED, DEVICES, DYNAMICS
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
-from calmix.user_error import UserError, check_least
+from calmix.training.options import (
+    COMMON,
+    DATA,
+    DISTILLATION,
+    REQUIRED,
+    RUN,
+    TRAINING,
+    check_known,
+    option,
+    options_of,
+    reference,
+)
+from calmix.user_error import UserError, argument
 
-CLOSED = ("right", "left")
+if TYPE_CHECKING:
+    from calmix.data.columns import ColumnNames
+
 ALL_ROWS = "all"
 NO_TEACHER = "none"
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
-# What calmix itself decides: an own option sets it, or a promise rests on it.
-OWNED = {
-    "output_dir": "--output",
-    "seed": "--seed",
-    "num_train_epochs": "--epochs",
-    "per_device_train_batch_size": "--batch-size",
-    "learning_rate": "--learning-rate",
-    "use_cpu": "--device",
-    "method": "--method",
-    "method_options": "--method-option",
-    "dynamics": "--dynamics",
-    "save_strategy": "--checkpoint-steps",
-    "save_only_model": "--checkpoint-steps",
-    "save_total_limit": "--checkpoint-steps",
-    "load_best_model_at_end": "the choice by validation NLL",
-    "metric_for_best_model": "the choice by validation NLL",
-    "greater_is_better": "the choice by validation NLL",
+METHODS = (
+    "plain, aum-saliency, cls-mixup, erl, features-only, focal, informed-mixup, input-mixup, "
+    "kernel-warping, manifold-mixup, on-off-manifold, rankmixup, regmixup or tdmixup"
+)
+# Fields of the Trainer that calmix itself decides beside those that an option sets.
+BEST_EPOCH = "the choice of the epoch by validation NLL"
+DECIDED = {
+    "output_dir": argument("output"),
+    "use_cpu": argument("device"),
+    "method_options": argument("method_options"),
+    "save_strategy": argument("checkpoint_steps"),
+    "save_only_model": argument("checkpoint_steps"),
+    "save_total_limit": argument("checkpoint_steps"),
+    "load_best_model_at_end": BEST_EPOCH,
+    "metric_for_best_model": BEST_EPOCH,
+    "greater_is_better": BEST_EPOCH,
     "dataloader_drop_last": "all rows",
-    "optimizer": "--optimizer",
-    "schedule": "--schedule",
-    "distill_temperature": "--distill-temperature",
-    "label_weight": "--label-weight",
 }
-# Fields of the Trainer that are not looked at where these options stand.
+# Fields of the Trainer that have no effect beside these options.
 REPLACED = {
     "optimizer": ("optim", "optim_args", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"),
     "schedule": ("lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "warmup_ratio"),
 }
-# Mean nothing without a teacher; left out of what is saved where there is none.
-DISTILLATION = (
-    "teacher", "distill_temperature", "label_weight", "teacher_temperature", "teacher_label_smoothing",
-    "teacher_model", "teacher_options", "teacher_learning_rate", "teacher_epochs", "unlabelled",
-)  # fmt: skip
-
-# Settings of which a teacher that is trained first may have its own.
+# Chosen by model and rows where nobody gives them; a teacher that is trained first may have its own.
 TEACHERS_OWN = {"learning_rate": "teacher_learning_rate", "epochs": "teacher_epochs"}
+LARGEST_SEED = 2**32 - 1  # numpy takes no larger one
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What a run is made of. Two runs of equal configuration and data are equal to the bit on one device."""
+    """What a run is made of. Two runs of equal configuration and data are equal to the bit on one device.
 
-    train: str
-    output: str
-    validation: str | None = None
-    test: tuple[str, ...] = ()
-    model: str = "default"
-    method: str = "plain"
-    method_options: dict[str, Any] = field(default_factory=dict)
-    label_smoothing: float = 0.0
-    seed: int = 0
-    epochs: int | None = None
-    """None here and in `learning_rate`: chosen by model and rows before training (`default_settings`)."""
-    batch_size: int = 16
-    learning_rate: float | None = None
-    max_length: int = 256
-    train_rows: int | None = None
-    """Train on a stratified sample of this many rows, drawn anew for every seed."""
-    train_region: str = ALL_ROWS
-    """Train on a region of the data map of a plain run that comes first."""
-    aum_filter: bool = False
-    """Leave out the rows of the region whose labels are doubtful by their area under the margin."""
-    aum_quantile: float = 0.8
-    plain_run: str | None = None
-    """The plain run whose data map is used; left out, one with the same settings is found or made."""
-    student_layers: int | None = None
-    """Train the checkpoint cut to this many layers."""
-    teacher: tuple[str, ...] = ()
-    """Runs, checkpoints, predictions files, or methods by which a teacher is trained first."""
-    distill_temperature: float = 1.0
-    """Temperature of teacher and student in the distillation loss."""
-    label_weight: float = 0.5
-    """α, the weight of the method's own loss; that of the teacher is 1 − α."""
-    teacher_temperature: bool = True
-    """The teacher's calibrated answers; off, those before its temperature was fitted."""
-    teacher_label_smoothing: float = 0.0
-    """Of a teacher that is trained first, as are its model and the options of its method."""
-    teacher_model: str | None = None
-    teacher_options: dict[str, Any] = field(default_factory=dict)
-    teacher_learning_rate: float | None = None
-    """Left out, as of the student; where nobody gave that either, as suits the teacher. So are its epochs."""
-    teacher_epochs: int | None = None
-    unlabelled: str | None = None
-    """Rows without labels, learned from the teacher alone."""
-    freeze_embeddings: bool = False
-    dynamics: str = "training"
-    text_column: str | None = None
-    pair_column: str | None = None
-    choices_column: str | None = None
-    label_column: str | None = None
-    id_column: str | None = None
-    image_column: str | None = None
-    augment: str | None = None
-    """What training does to its images: `crop`, `flip` and `rotation`, separated by commas."""
-    optimizer: str | None = None
-    """NAME:OPTION=VALUE, in place of the Trainer's own: see `training.optimization`."""
-    schedule: str | None = None
-    """NAME:OPTION=VALUE, in place of a rate that decays to 0 in a line."""
-    bins: int = 15
-    closed: str = "right"
-    device: str = "auto"
-    threads: int | None = None
-    checkpoint_steps: int | None = None
-    checkpoint_minutes: float = 5.0
-    trainer: dict[str, Any] = field(default_factory=dict)
-    """Any further field of `transformers.TrainingArguments`."""
-    model_options: dict[str, Any] = field(default_factory=dict)
-    """Options of a built-in network."""
-    trust_remote_code: bool = False
-    """Run the Python files of a checkpoint that brings its own. Never saved: every call gives it anew."""
+    A new option is one more field: `calmix.training.options` says what follows from its declaration.
+    """
+
+    # fmt: off
+    train: str = option(
+        REQUIRED, "Training file, directory of splits or hub dataset.",
+        COMMON, affects="content", private=True,
+    )
+    output: str = option(REQUIRED, "The run directory to make.", COMMON, affects="nothing", private=True)
+    validation: str | None = option(
+        None, "Validation file. Default: a tenth of the training rows.",
+        COMMON, affects="content", private=True,
+    )
+    test: tuple[str, ...] = option(
+        (), "[NAME=]FILE, any number of times; the first is in-domain.",
+        COMMON, affects="content", private=True,
+    )
+    model: str = option(
+        "default",
+        "'default', a checkpoint, a hub name, or randomly initialised: text-cnn; for images vgg16, "
+        "resnet18, resnet34, resnet50, resnet-small.",
+        COMMON, affects="content", vary=True, private=True,
+    )
+    method: str = option("plain", f"{METHODS}: see 'calmix methods'.", COMMON, vary=False, trainer="method")
+    seed: int = option(
+        0, "Same seed, same bits.",
+        COMMON, vary=False, least=0, most=LARGEST_SEED, trainer="seed",
+    )
+    trust_remote_code: bool = option(
+        False,
+        "Run the Python files of a checkpoint that brings its own. Give it for code that you have read.",
+        # Every call gives it again: a file may come with a run that somebody else has made.
+        COMMON, affects="nothing", saved=False,
+    )
+
+    text_column: str | None = option(None, "Default: text.", DATA, affects="content")
+    pair_column: str | None = option(None, "Default: text_pair.", DATA, affects="content")
+    choices_column: str | None = option(None, "Default: choices.", DATA, affects="content")
+    label_column: str | None = option(None, "Default: label.", DATA, affects="content")
+    id_column: str | None = option(None, "Default: rows are numbered.", DATA, affects="content")
+    image_column: str | None = option(None, "Default: image.", DATA, affects="content")
+    train_rows: int | None = option(
+        None, "Train on a stratified sample of this many rows, drawn by the seed.",
+        DATA, least=2,
+    )
+    train_region: str = option(
+        ALL_ROWS, "Train on a region of a plain run's data map.",
+        DATA, choices=REGIONS,
+    )
+    aum_filter: bool = option(False, "Leave out rows of the region with doubtful labels.", DATA)
+    aum_quantile: float = option(
+        0.8, "Share of wrong labels a row must outrank to be kept.",
+        DATA, above=0, most=1, formerly="aum_percentile",
+    )
+
+    model_options: dict[str, Any] = option(
+        {}, "NAME=VALUE of a randomly initialised network, such as dropout=0.3.",
+        TRAINING, affects="content",
+    )
+    label_smoothing: float = option(
+        0.0, "ε off the true class, ε/(C-1) to each other.",
+        TRAINING, affects="content", least=0, below=1,
+    )
+    method_options: dict[str, Any] = option(
+        {}, "NAME=VALUE, an option of the method.",
+        TRAINING, affects="content",
+    )
+    epochs: int | None = option(
+        None,
+        "Passes over the training rows. Default: 3 to 20, more for fewer rows (text-cnn 25, images 30).",
+        TRAINING, least=1, trainer="num_train_epochs",
+    )
+    batch_size: int = option(
+        16, "Rows per device (text-cnn 50, images 128).",
+        TRAINING, least=1, trainer="per_device_train_batch_size",
+    )
+    learning_rate: float | None = option(
+        None,
+        "Linear decay to 0. Default: as suits the model; 2e-4 for the embedded encoder, 3e-5 for a "
+        "checkpoint of base size (text-cnn 1, images 0.1: see --schedule).",
+        TRAINING, above=0, below=10, trainer="learning_rate",
+    )
+    optimizer: str | None = option(
+        None, "adamw, sgd:momentum=0.9:weight_decay=5e-4 or adadelta:rho=0.95. Default: as suits the model.",
+        TRAINING, trainer="optimizer",
+    )
+    schedule: str | None = option(
+        None, "linear, constant or step:epochs=[60,120,160]:factor=0.5. Default: as suits the model.",
+        TRAINING, trainer="schedule",
+    )
+    augment: str | None = option(None, "Of training images: crop,flip,rotation. Default: none.", TRAINING)
+    max_length: int = option(256, "Longer texts are cut to this many tokens.", TRAINING, least=4)
+    student_layers: int | None = option(
+        None, "Cut the checkpoint to this many layers, evenly spread, first and last kept.",
+        TRAINING, least=1,
+    )
+    freeze_embeddings: bool = option(False, "Do not train the word embeddings: faster.", TRAINING)
+    dynamics: str = option(
+        "training", "When training dynamics are recorded.",
+        TRAINING, choices=DYNAMICS, trainer="dynamics",
+    )
+    device: str = option("auto", "Where to train.", TRAINING, vary=False, choices=DEVICES)
+    threads: int | None = option(None, "CPU threads. Default: all cores.", TRAINING, vary=False, least=1)
+    plain_run: str | None = option(
+        None,
+        "The plain run a guided method starts from. Default: one with the same settings is found or made.",
+        TRAINING, affects="content", private=True,
+    )
+    trainer: dict[str, Any] = option(
+        {}, "Any further field of transformers.TrainingArguments.",
+        TRAINING, vary=False, flag=False,
+    )
+
+    teacher: tuple[str, ...] = option(
+        (),
+        "A run, a checkpoint, a predictions file with row ids, or a method to train a teacher with first;"
+        " several times: their probabilities are averaged.",
+        DISTILLATION, affects="content", vary=True, private=True,
+    )
+    distill_temperature: float = option(
+        1.0, "Temperature of teacher and student in the distillation loss.",
+        DISTILLATION, above=0, needs="teacher", trainer="distill_temperature", formerly="tau",
+    )
+    label_weight: float = option(
+        0.5, "α, the weight of the method's own loss on the labels; that of the teacher is 1 - α.",
+        DISTILLATION, least=0, most=1, needs="teacher", trainer="label_weight", formerly="hard_weight",
+    )
+    teacher_temperature: bool = option(
+        True, "Learn from the teacher's calibrated logits, or from those before its temperature was fitted.",
+        DISTILLATION, needs="teacher",
+    )
+    unlabelled: str | None = option(
+        None, "Further rows, learned from the teacher alone; labels are not read.",
+        DISTILLATION, affects="content", vary=True, private=True, needs="teacher",
+    )
+    teacher_model: str | None = option(
+        None, "Of a teacher that is trained first. Default: --model.",
+        DISTILLATION, affects="content", vary=True, private=True, needs="teacher",
+    )
+    teacher_label_smoothing: float = option(
+        0.0, "Of a teacher that is trained first.",
+        DISTILLATION, affects="content", vary=True, least=0, below=1, needs="teacher",
+    )
+    teacher_options: dict[str, Any] = option(
+        {}, "NAME=VALUE, an option of the method of a teacher that is trained first.",
+        DISTILLATION, affects="content", needs="teacher",
+    )
+    teacher_learning_rate: float | None = option(
+        None, "Of a teacher that is trained first. Default: --learning-rate, or as suits its model.",
+        DISTILLATION, affects="content", vary=True, above=0, below=10, needs="teacher",
+    )
+    teacher_epochs: int | None = option(
+        None, "Of a teacher that is trained first. Default: --epochs, or as suits its rows.",
+        DISTILLATION, affects="content", vary=True, least=1, needs="teacher",
+    )
+
+    checkpoint_steps: int | None = option(
+        None, "Steps between checkpoints.",
+        RUN, affects="nothing", least=1, trainer="checkpoint_steps",
+    )
+    checkpoint_minutes: float = option(
+        5.0, "Minutes between checkpoints.",
+        RUN, affects="nothing", least=0, trainer="checkpoint_minutes",
+    )
+    bins: int = option(15, "Bins of the calibration errors.", RUN, affects="record", least=1)
+    closed: str = option(
+        "right", "On which side bins are closed.",
+        RUN, affects="record", choices=CLOSED, formerly="edges",
+    )
+    # fmt: on
 
     def __post_init__(self) -> None:
-        teacher = self.teacher or ()
-        named = (teacher,) if isinstance(teacher, str) else tuple(str(name) for name in teacher)
-        object.__setattr__(self, "teacher", () if named == (NO_TEACHER,) else named)
-        self._check_distillation()
-        if self.epochs is not None:
-            check_least("--epochs", self.epochs, 1)
-        check_least("--batch-size", self.batch_size, 1)
-        check_least("--max-length", self.max_length, 4)
-        check_least("--bins", self.bins, 1)
-        if self.train_rows is not None:
-            check_least("--train-rows", self.train_rows, 2)
-        check_least("--seed", self.seed, 0)
-        if self.train_region not in REGIONS:
+        if self.teacher in (NO_TEACHER, (NO_TEACHER,), [NO_TEACHER]):
+            object.__setattr__(self, "teacher", ())
+        for name, declared in OPTIONS.items():
+            object.__setattr__(self, name, declared.check(getattr(self, name)))
+        for name, declared in OPTIONS.items():
+            if (
+                declared.needs
+                and not getattr(self, declared.needs)
+                and getattr(self, name) != declared.default
+            ):
+                raise UserError(
+                    f"{argument(name)} without a {declared.needs}", remedy=f"give {argument(declared.needs)}"
+                )
+        if self.unlabelled and self.label_weight == 1:
             raise UserError(
-                f"--train-region is {self.train_region!r}", remedy=f"choose one of {', '.join(REGIONS)}"
+                f"{argument('unlabelled')} rows are learned from the teacher, and "
+                f"{argument('label_weight', 1)} leaves it out",
+                remedy=f"give a {argument('label_weight')} below 1",
             )
         if self.aum_filter and self.train_region == ALL_ROWS:
-            raise UserError("--aum-filter filters a region", remedy="give --train-region easy or ambiguous")
-        if not 0 < self.aum_quantile <= 1:
-            raise UserError(f"--aum-quantile is {self.aum_quantile}", remedy="give a share such as 0.8")
-        check_rate("--learning-rate", self.learning_rate)
-        if not 0 <= self.label_smoothing < 1:
-            raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
-        check_device_name(self.device)
-        check_choice("--dynamics", self.dynamics, DYNAMICS)
-        if self.threads is not None:
-            check_least("--threads", self.threads, 1)
-        if self.checkpoint_steps is not None:
-            check_least("--checkpoint-steps", self.checkpoint_steps, 1)
-        if self.closed not in CLOSED:
-            raise UserError(f"--closed is {self.closed!r}", remedy="choose right or left")
-        if not isinstance(self.trainer, Mapping):
-            raise UserError("'trainer' must be a table of transformers.TrainingArguments fields")
+            raise UserError(
+                f"{argument('aum_filter')} filters a region",
+                remedy=f"give {argument('train_region', 'easy')} or {argument('train_region', 'ambiguous')}",
+            )
+        self._check_trainer()
+        if self.augment is not None:
+            from calmix.data.augmentation import parse_steps
+
+            parse_steps(self.augment)
+        if any(getattr(self, name) is not None for name in OPTIONS if name.endswith("_column")):
+            self.columns()
+
+    def _check_trainer(self) -> None:
+        """Nothing that calmix decides is set behind its back, and nothing in vain."""
         for name in self.trainer:
             if name in OWNED:
                 raise UserError(f"trainer: {name} is calmix's own", remedy=f"use {OWNED[name]}")
         if self.trainer.get("eval_strategy", "epoch") not in ("epoch", "steps"):
             raise UserError("trainer: without evaluation no epoch can be chosen", remedy="use epoch or steps")
-        if not isinstance(self.model_options, Mapping):
-            raise UserError("'model_options' must be a table of names and values")
-        for option in ("optimizer", "schedule"):
-            given = getattr(self, option)
+        for own, read in (("optimizer", parse_optimizer), ("schedule", read_schedule)):
+            given = getattr(self, own)
             if given is None:
                 continue
-            parse_optimizer(given) if option == "optimizer" else read_schedule(given)
-            for name in REPLACED[option]:
+            read(given)
+            for name in REPLACED[own]:
                 if name in self.trainer:
                     raise UserError(
-                        f"trainer: {name} has no effect beside --{option} {given}",
-                        remedy=f"say it with --{option} NAME:OPTION=VALUE",
+                        f"trainer: {name} has no effect beside {argument(own, given)}",
+                        remedy=f"say it with {argument(own, 'NAME:OPTION=VALUE')}",
                     )
-        parse_steps(self.augment)
-        self.columns()
-
-    def _check_distillation(self) -> None:
-        check_distillation(self.distill_temperature, self.label_weight)
-        if self.student_layers is not None:
-            check_least("--student-layers", self.student_layers, 1)
-        if not 0 <= self.teacher_label_smoothing < 1:
-            raise UserError(
-                f"--teacher-label-smoothing is {self.teacher_label_smoothing}", remedy="give 0.1 or so"
-            )
-        check_rate("--teacher-learning-rate", self.teacher_learning_rate)
-        if self.teacher_epochs is not None:
-            check_least("--teacher-epochs", self.teacher_epochs, 1)
-        if self.unlabelled and self.label_weight == 1:
-            raise UserError(
-                "--unlabelled rows are learned from the teacher, and --label-weight 1 leaves it out",
-                remedy="give a --label-weight below 1",
-            )
-        changed = [name for name in DISTILLATION if getattr(self, name) != DEFAULTS[name]]
-        if changed and not self.teacher:
-            option = "--" + changed[0].replace("_", "-")
-            raise UserError(f"{option} without a teacher", remedy="give --teacher")
 
     def without_teacher(self) -> TrainConfig:
         """The same run, taught by nobody."""
-        return dataclasses.replace(self, **{name: DEFAULTS[name] for name in DISTILLATION})
+        return dataclasses.replace(self, **{name: DEFAULTS[name] for name in TAUGHT})
 
     @property
     def is_settled(self) -> bool:
         """Whether learning rate and epochs are there; else they are chosen by model and rows."""
-        return self.learning_rate is not None and self.epochs is not None
+        return all(getattr(self, name) is not None for name in TEACHERS_OWN)
 
     def columns(self) -> ColumnNames:
+        from calmix.data.columns import ColumnNames
+
         return ColumnNames.from_options(
             text=self.text_column,
             pair=self.pair_column,
@@ -238,44 +319,55 @@ class TrainConfig:
         """The method's own options; label smoothing is one that every method has."""
         return {"label_smoothing": self.label_smoothing, **self.method_options}
 
+    def trainer_arguments(self) -> dict[str, Any]:
+        """The options that are fields of `MixupArguments`, under the names they have there."""
+        return {
+            declared.trainer: getattr(self, name) for name, declared in OPTIONS.items() if declared.trainer
+        }
+
+    def that_change_the_result(self) -> dict[str, Any]:
+        """The options that change the result by their value, but for those at their defaults."""
+        values = {name: getattr(self, name) for name, found in OPTIONS.items() if found.affects == "result"}
+        return {name: value for name, value in values.items() if value != DEFAULTS[name]}
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for `config.yaml`."""
-        values = {**dataclasses.asdict(self), "test": list(self.test), "teacher": list(self.teacher)}
-        absent = {"trust_remote_code"} | (set() if self.teacher else set(DISTILLATION))
-        # Came later: what does not use them is saved as it always was.
-        later = ("student_layers", "plain_run", "teacher_learning_rate", "teacher_epochs")
-        absent |= {name for name in later if getattr(self, name) is None}
-        return {name: value for name, value in values.items() if name not in absent}
+        """Plain values for `config.yaml`: all that is given or has a default, and means something here."""
+        values = {
+            name: getattr(self, name)
+            for name, declared in OPTIONS.items()
+            if declared.saved and (self.teacher or name not in TAUGHT)
+        }
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if value is not None
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trust_remote_code: bool = False) -> TrainConfig:
         """`values` may come from the file of a run that somebody else has made: trust is not read from it."""
-        own = {"test": tuple(values.get("test") or ()), "trust_remote_code": trust_remote_code}
-        return cls(**{**values, **own})
+        named = {FORMERLY.get(name, name): value for name, value in values.items()}
+        check_known(named, OPTIONS)
+        return cls(**{**named, "trust_remote_code": trust_remote_code})
 
     def differences(self, other: TrainConfig) -> list[str]:
-        """Options that differ, but for those that cannot change a result."""
-        harmless = {"output", "checkpoint_steps", "checkpoint_minutes"}
+        """Options that differ, but for those that change nothing in a finished run."""
         ours, theirs = self.as_dict(), other.as_dict()
-        names = dict.fromkeys([*ours, *theirs])
-        return [name for name in names if name not in harmless and ours.get(name) != theirs.get(name)]
+        return [
+            name
+            for name, declared in OPTIONS.items()
+            if declared.affects != "nothing" and ours.get(name) != theirs.get(name)
+        ]
 
 
-DEFAULTS: dict[str, Any] = {
-    option.name: option.default if option.default is not dataclasses.MISSING else {}
-    for option in dataclasses.fields(TrainConfig)
-}
+OPTIONS = options_of(TrainConfig)
+DEFAULTS: dict[str, Any] = {name: declared.default for name, declared in OPTIONS.items()}
+FORMERLY = {declared.formerly: name for name, declared in OPTIONS.items() if declared.formerly}
+# Mean nothing without a teacher.
+TAUGHT = ("teacher", *(name for name, declared in OPTIONS.items() if declared.needs == "teacher"))
+OWNED = {found.trainer: argument(name) for name, found in OPTIONS.items() if found.trainer} | DECIDED
 
 
-def check_rate(option: str, rate: float | None) -> None:
-    if rate is not None and not 0 < rate < 10:
-        raise UserError(f"{option} is {rate}", remedy="give a number such as 2e-4")
-
-
-def check_distillation(distill_temperature: float, label_weight: float) -> None:
-    if not (math.isfinite(distill_temperature) and distill_temperature > 0):
-        raise UserError(
-            f"--distill-temperature is {distill_temperature}", remedy="give a number above 0, such as 2"
-        )
-    if not 0 <= label_weight <= 1:
-        raise UserError(f"--label-weight is {label_weight}", remedy="give a number from 0 to 1")
+def options_reference() -> str:
+    """Every option of a run in Markdown, for the documentation."""
+    return reference(OPTIONS)

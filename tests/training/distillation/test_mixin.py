@@ -207,9 +207,9 @@ def test_what_cannot_be_taught_is_refused(make_trainer):
         UserError, match="rows without a label are learned from the teacher, and label_weight"
     ):
         make_trainer(extra=2, teacher=answers(rows=ROWS + 2), label_weight=1.0).train()
-    with pytest.raises(UserError, match="--distill-temperature is 0"):
+    with pytest.raises(UserError, match="distill_temperature is 0"):
         make_trainer(distill_temperature=0.0)
-    with pytest.raises(UserError, match=r"--label-weight is 1\.5"):
+    with pytest.raises(UserError, match=r"label_weight is 1\.5"):
         make_trainer(label_weight=1.5)
 
     class Silent(Plain):

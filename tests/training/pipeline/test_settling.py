@@ -212,7 +212,7 @@ class TestTeachersThatAreTrainedFirst:
 
 @pytest.mark.parametrize("given", [{"learning_rate": 0.0}, {"learning_rate": -1e-4}, {"epochs": 0}])
 def test_a_setting_of_nothing_is_refused_not_replaced(given):
-    with pytest.raises(UserError, match=r"--learning-rate|--epochs"):
+    with pytest.raises(UserError, match=r"learning_rate|epochs"):
         dataclasses.replace(BASE, **given)
 
 

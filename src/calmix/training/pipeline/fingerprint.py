@@ -3,6 +3,9 @@
 The content of the data and of the network counts, not where it lies. What only decides how a run is written
 down (the bins of the metrics, the rhythm of checkpoints) does not count. The number of threads does: it
 decides the last bits. So does the number of processes, since each of them takes batches of its own.
+
+Options at their defaults are not hashed: a new option does not rename the runs that were made without it. A
+default that changes is a change of numerics.
 """
 
 from __future__ import annotations
@@ -17,24 +20,13 @@ from typing import Any
 from calmix.data.columns import ColumnNames
 from calmix.data.splits import read_splits
 from calmix.runtime.processes import is_alone, process_count
-from calmix.training.configuration import DISTILLATION, TrainConfig
+from calmix.training.configuration import TrainConfig
 
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
-# count, and a comparison makes them anew. `Method.numerics` is the same for the runs of one method.
+# count, and a comparison makes them again. `Method.numerics` is the same for the runs of one method.
 NUMERICS_VERSION = 2
 # The same for runs on a region that is filtered by AUM.
 FILTER_NUMERICS = 2
-
-# Cannot change a prediction.
-HARMLESS = {"output", "checkpoint_steps", "checkpoint_minutes", "bins", "closed"}
-# Stand for content, which is hashed in their place.
-PLACES = {
-    "train", "validation", "test", "text_column", "pair_column", "choices_column", "label_column",
-    "id_column", "image_column", "model", "method_options", "label_smoothing", "model_options", "plain_run",
-    *DISTILLATION,
-}  # fmt: skip
-# Came later: where they are not set they do not count, so that older runs keep their names.
-LATER = {"augment", "optimizer", "schedule"}
 LENGTH = 20
 
 
@@ -77,11 +69,7 @@ class Fingerprints:
         from calmix.training.pipeline.guidance import open_plain_run
 
         config = self.settled(config)
-        settings = {
-            name: value
-            for name, value in config.as_dict().items()
-            if name not in HARMLESS | PLACES and not (name in LATER and value is None)
-        }
+        settings = config.that_change_the_result()
         if config.model_options:
             settings["model_options"] = contents_of(config.model_options)
         method = get_method(config.method, **config.options_of_method())
@@ -111,9 +99,6 @@ class Fingerprints:
                 self.of(teacher_config(config, name)) if is_method(name) else self.teacher(name)
                 for name in config.teacher
             ],
-            "temperature": config.teacher_temperature,
-            "distill_temperature": config.distill_temperature,
-            "label_weight": config.label_weight,
             "unlabelled": self.unlabelled(config.unlabelled, config.columns()) if config.unlabelled else None,
         }
 

@@ -9,7 +9,7 @@ from yaml import YAMLError
 from calmix.io.run_directory import RunDirectory
 from calmix.training.configuration import TEACHERS_OWN, TrainConfig
 from calmix.training.pipeline.run_files import check_checkpoints
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> None:
@@ -26,18 +26,20 @@ def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> Non
         raise UserError(
             "the output directory is not empty and holds no run",
             file=run.path,
-            remedy="name another --output",
+            remedy=f"name another {argument('output')}",
         )
     if not resume:
         state = "a finished run" if run.is_finished else "an unfinished run"
-        remedy = "name another --output" + ("" if run.is_finished else ", or go on with --resume")
+        remedy = f"name another {argument('output')}" + (
+            "" if run.is_finished else f", or go on with {argument('resume')}"
+        )
         raise UserError(f"the output directory holds {state}", file=run.path, remedy=remedy)
     different = as_begun(config, run).differences(saved_config(run))
     if different:
         raise UserError(
             f"the run to resume was started with other options ({', '.join(different)})",
             file=run.config_file,
-            remedy="resume with the same options, or name another --output",
+            remedy=f"resume with the same options, or name another {argument('output')}",
         )
 
 
@@ -58,7 +60,10 @@ def as_begun(config: TrainConfig, run: RunDirectory) -> TrainConfig:
 def saved_config(run: RunDirectory) -> TrainConfig:
     try:
         return TrainConfig.from_dict(run.config())
-    except (OSError, TypeError, ValueError, YAMLError) as error:
+    except (OSError, TypeError, ValueError, YAMLError, UserError) as error:
+        problem = f" ({error})" if isinstance(error, UserError) else ""
         raise UserError(
-            "this is not the configuration of a run", file=run.config_file, remedy="name another --output"
+            f"this is not the configuration of a run{problem}",
+            file=run.config_file,
+            remedy=f"name another {argument('output')}",
         ) from error

@@ -170,17 +170,10 @@ def report_findings(run: RunDirectory, findings: Sequence[Finding]) -> None:
 
 def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
     settings: dict[str, Any] = {
+        **config.trainer_arguments(),
         "output_dir": str(run.checkpoints.absolute()),
-        "method": config.method,
         "method_options": config.options_of_method(),
-        "dynamics": config.dynamics,
-        "distill_temperature": config.distill_temperature,
-        "label_weight": config.label_weight,
-        "seed": config.seed,
-        "num_train_epochs": config.epochs,
-        "per_device_train_batch_size": config.batch_size,
         "per_device_eval_batch_size": max(config.batch_size, 64),
-        "learning_rate": config.learning_rate,
         "use_cpu": config.device == "cpu",
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
         "eval_strategy": "epoch",
@@ -191,10 +184,6 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
         "load_best_model_at_end": True,
         "logging_strategy": "no",
         "disable_tqdm": True,
-        "checkpoint_steps": config.checkpoint_steps,
-        "checkpoint_minutes": config.checkpoint_minutes,
-        "optimizer": config.optimizer,
-        "schedule": config.schedule,
     }
     try:
         return MixupArguments(**{**settings, **as_numbers(config.trainer)})
