@@ -169,7 +169,7 @@ def test_no_training_data_and_no_output(calmix, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--method", "manifold-mixup", "--method-option", "layers=[9]"], "has no seam 9"),
+        (["--method", "manifold-mixup", "--method-option", "layers=[9]"], "has no mix point 9"),
         (["--method", "cls-mixup", "--method-option", "alpha=abc"], "alpha is 'abc'; give a number"),
         (["--method", "cls-mixup", "--method-option", "alpha=[0"], "has no readable value"),
         (["--method", "input-mixup", "--method-option", "padding=left"], "padding is 'left'"),

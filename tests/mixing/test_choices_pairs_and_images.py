@@ -1,7 +1,7 @@
 """Every method on multiple-choice heads, text pairs and image networks: a step against an explicit reference.
 
 The reference runs the networks' own parts by hand, layer by layer: one sequence at a time for texts, the
-whole batch for images (the normalisation of a ResNet sees all rows). It knows no hooks and no seams.
+whole batch for images (the normalisation of a ResNet sees all rows). It knows no hooks and no mix points.
 """
 
 from dataclasses import dataclass

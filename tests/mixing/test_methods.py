@@ -15,7 +15,7 @@ from calmix.mixing.method import get_method
 from calmix.mixing.pairing import random_involution
 from calmix.mixing.step import Mix
 from calmix.models.hf_compat import last_linear
-from calmix.models.mix_points import Seams
+from calmix.models.mix_points import MixPoints
 from calmix.runtime.randomness import stream
 from calmix.training.arguments import MixupArguments
 from calmix.training.trainer import MixupTrainer
@@ -144,9 +144,9 @@ class Reference:
 
     def continued(self, pair, ratio, depth):
         """Replace what layer `depth` gives by the mix of what it gave for either text."""
-        seams = Seams(self.model)
-        module = seams.layers[0 if seams.is_shared else depth - 1]
-        call = depth if seams.is_shared else 1
+        mix_points = MixPoints(self.model)
+        module = mix_points.layers[0 if mix_points.is_shared else depth - 1]
+        call = depth if mix_points.is_shared else 1
         outputs = [self.captured(ids, module, "output", call) for ids in pair]
         mix, calls = ratio * outputs[0] + (1 - ratio) * outputs[1], SimpleNamespace(n=0)
 
@@ -331,16 +331,16 @@ def test_equal_lengths_make_padding_a_no_op(encoders, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_mixing_at_the_head_is_mixing_logits(family, encoders):
-    """The last layer is affine, and nothing but dropout stands between the seam and it."""
+    """The last layer is affine, and nothing but dropout stands between the mix point and it."""
     model, tokenizer = build(family, encoders)
     model = model.double().eval()
     batch = tokenizer(sentences(ROWS, seed=2)[0], padding=True, return_tensors="pt")
     batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
     partner, ratio = torch.tensor([1, 0, 3, 2, 4]), torch.tensor([0.3, 0.9, 0.5, 0.0, 1.0]).double()
-    seams = Seams(model)
+    mix_points = MixPoints(model)
     with torch.no_grad():
         logits = model(**batch).logits
-        cut = seams.cut(seams.head, Mix(seams.head, partner, ratio), batch)
+        cut = mix_points.hook(mix_points.head, Mix(mix_points.head, partner, ratio), batch)
         mixed = model(**batch).logits
         cut.remove()
     expected = ratio[:, None] * logits + (1 - ratio[:, None]) * logits[partner]

@@ -6,7 +6,7 @@ import transformers
 
 from calmix.mixing.padding import PADDINGS, pad_pairs
 from calmix.mixing.step import Mix
-from calmix.models.mix_points import Seams
+from calmix.models.mix_points import MixPoints
 from calmix.user_error import UserError
 from tiny import FAMILIES, build_config
 
@@ -62,13 +62,13 @@ def test_swapping_the_members_and_the_ratio_changes_nothing(family, variant):
     config = build_config(family, dropout=0.0)
     config.num_labels = 3
     model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
-    seams = Seams(model)
+    mix_points = MixPoints(model)
     table = {n: m for n, m in model.named_modules() if n.endswith("embeddings.position_embeddings")}
     first = next((m.padding_idx for m in table.values() if m.padding_idx is not None), None)
     logits = []
     for ratio in (0.3, 0.7):
         pairs = padded(variant, ratio, first_position=first)
-        cut = seams.cut(0, Mix(0, PARTNER, pairs.ratio), pairs.inputs)
+        cut = mix_points.hook(0, Mix(0, PARTNER, pairs.ratio), pairs.inputs)
         with torch.no_grad():
             logits.append(model(**pairs.inputs).logits)
         cut.remove()

@@ -14,7 +14,7 @@ from calmix.models.built_in import build_image_network, image_config, image_size
 from calmix.models.folding import fold_temperature, folded_temperature
 from calmix.models.hf_compat import last_linear
 from calmix.models.loading import load_trained
-from calmix.models.mix_points import Seams, find_head
+from calmix.models.mix_points import MixPoints, find_head
 from calmix.models.networks.cifar_resnet import CifarResNetConfig, CifarResNetForImageClassification
 from calmix.models.networks.vgg import VggConfig, VggForImageClassification
 from calmix.user_error import UserError
@@ -152,12 +152,12 @@ def test_every_stage_is_a_seam_and_the_head_is_before_its_dropout(kind):
     torch.manual_seed(0)
     model = SMALL[kind](dropout=0.3).eval()
     batch = {"pixel_values": torch.randn(4, 3, 16, 16)}
-    seams, partner = Seams(model), torch.tensor([1, 0, 3, 2])
-    assert seams.describe() == "0 (pixels), 1-2 (layers), 3 (head)"
+    mix_points, partner = MixPoints(model), torch.tensor([1, 0, 3, 2])
+    assert mix_points.describe() == "0 (pixels), 1-2 (layers), 3 (head)"
     with torch.no_grad():
         untouched = model(**batch).logits
-        for depth in range(seams.head + 1):
-            cut = seams.cut(depth, lambda hidden: hidden[partner], batch)
+        for depth in range(mix_points.head + 1):
+            cut = mix_points.hook(depth, lambda hidden: hidden[partner], batch)
             swapped = model(**batch).logits
             cut.remove()
             assert torch.allclose(swapped, untouched[partner], atol=1e-5)

@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from calmix.models.hf_compat import last_linear
-from calmix.models.mix_points import Seams, find_head
+from calmix.models.mix_points import MixPoints, find_head
 from calmix.user_error import UserError
 from tiny import FAMILIES, build_config
 
@@ -51,8 +51,8 @@ def image_network(family):
 
 
 def logits(model, batch, depth=None, transform=None):
-    seams = Seams(model)
-    cut = seams.cut(depth, transform, batch) if depth is not None else None
+    mix_points = MixPoints(model)
+    cut = mix_points.hook(depth, transform, batch) if depth is not None else None
     with torch.no_grad():
         given = model(**batch).logits
     if cut is not None:
@@ -63,10 +63,10 @@ def logits(model, batch, depth=None, transform=None):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_depth_sees_all_rows_once_and_a_removed_cut_leaves_no_trace(family):
     model, batch = text_network(family).eval(), text_batch()
-    seams, untouched = Seams(model), logits(model, batch)
-    assert (seams.depth, seams.head) == (2, 3)
+    mix_points, untouched = MixPoints(model), logits(model, batch)
+    assert (mix_points.depth, mix_points.head) == (2, 3)
     partner = torch.tensor([1, 0, 3, 2])
-    for depth in range(seams.head + 1):
+    for depth in range(mix_points.head + 1):
         shapes = []
 
         def swap(hidden, shapes=shapes):
@@ -85,7 +85,7 @@ def test_images_are_cut_at_pixels_stages_and_head(family):
     model = image_network(family)
     batch = {"pixel_values": torch.randn(ROWS, 3, 32, 32)}
     partner, untouched = torch.tensor([1, 0, 3, 2]), logits(model, batch)
-    for depth in range(Seams(model).head + 1):
+    for depth in range(MixPoints(model).head + 1):
         swapped = logits(model, batch, depth, lambda hidden: hidden[partner])
         assert torch.allclose(swapped, untouched[partner], atol=1e-5)
 
@@ -99,7 +99,7 @@ def test_multiple_choice_heads_are_cut_before_their_only_output(family):
         seen.append(hidden.shape)
         return hidden
 
-    logits(model, batch, Seams(model).head, look)
+    logits(model, batch, MixPoints(model).head, look)
     assert seen == [(ROWS * 3, 32)]
 
 
@@ -138,8 +138,10 @@ def test_a_network_without_dropout_before_the_head_is_cut_at_the_last_layer():
 
 
 def test_a_missing_seam_is_an_error_that_names_those_there_are():
-    with pytest.raises(UserError, match=r"no seam 9; it has 0 \(embeddings\), 1-2 \(layers\), 3 \(head\)"):
-        Seams(text_network("bert")).check(9)
+    with pytest.raises(
+        UserError, match=r"no mix point 9; it has 0 \(embeddings\), 1-2 \(layers\), 3 \(head\)"
+    ):
+        MixPoints(text_network("bert")).check(9)
 
 
 def test_a_decoder_whose_last_layer_sees_all_positions_has_no_head_seam():
@@ -147,7 +149,7 @@ def test_a_decoder_whose_last_layer_sees_all_positions_has_no_head_seam():
         vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2, pad_token_id=0, num_labels=3
     )
     model = transformers.AutoModelForSequenceClassification.from_config(config)
-    with pytest.raises(UserError, match="no seam at its head"):
+    with pytest.raises(UserError, match="no mix point at its head"):
         find_head(model, text_batch())
 
 
@@ -181,12 +183,12 @@ def test_gradients_are_the_same_with_gradient_checkpointing(family, depth):
     gradients, partner = [], torch.tensor([1, 0, 3, 2])
     for checkpointing in (False, True):
         model, batch = text_network(family, dropout=0.0).train(), text_batch()
-        seams = Seams(model)
+        mix_points = MixPoints(model)
         if checkpointing and family == "albert":  # transformers has none for it: wrap its one layer
-            model.albert.encoder.albert_layer_groups[0] = RunAgain(seams.layers[0])
+            model.albert.encoder.albert_layer_groups[0] = RunAgain(mix_points.layers[0])
         elif checkpointing:
             model.gradient_checkpointing_enable()
-        cut = seams.cut(depth, lambda h: 0.3 * h + 0.7 * h[partner], batch)
+        cut = mix_points.hook(depth, lambda h: 0.3 * h + 0.7 * h[partner], batch)
         model(**batch).logits.square().sum().backward()
         cut.remove()
         gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])

@@ -11,7 +11,7 @@ from calmix import register_networks
 from calmix.data.rows import Rows
 from calmix.models.built_in import check_options
 from calmix.models.folding import fold_temperature
-from calmix.models.mix_points import Seams
+from calmix.models.mix_points import MixPoints
 from calmix.models.networks.text_cnn import TextCnnConfig, TextCnnForSequenceClassification
 from calmix.models.text_cnn_building import build_text_cnn, count_words
 from calmix.models.word_vectors import embedded_vectors, read_vectors
@@ -81,13 +81,13 @@ def test_words_are_mixed_as_padded_vectors():
     rows, batch = texts([2, 6])
     batch["attention_mask"] = torch.ones(2, 6, dtype=torch.long)  # both as long as their pair
     partner = torch.tensor([1, 0])
-    cut = Seams(model).cut(0, lambda words: 0.3 * words + 0.7 * words[partner], batch)
+    cut = MixPoints(model).hook(0, lambda words: 0.3 * words + 0.7 * words[partner], batch)
     given = model(**batch).logits
     cut.remove()
     vectors = [torch.cat([model.embeddings(row), torch.zeros(6 - len(row), 6)]) for row in rows]
     expected = torch.stack([reference(model, 0.3 * vectors[i] + 0.7 * vectors[1 - i]) for i in range(2)])
     assert torch.allclose(given, expected, atol=1e-5)
-    assert Seams(model).describe() == "0 (embeddings), 1 (head)"
+    assert MixPoints(model).describe() == "0 (embeddings), 1 (head)"
 
 
 def test_output_weights_are_scaled_back_to_the_cap_and_no_further():

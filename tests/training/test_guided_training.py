@@ -33,7 +33,7 @@ def test_the_features_seen_at_the_head_are_those_that_the_last_layer_takes(make_
     trainer = make_trainer(rows=6, family=family, dropout=0.0)
     inputs = trainer.data_collator([trainer.train_dataset[i] for i in range(6)])
     inputs.pop("labels")
-    forward, watch = Forward(trainer.model, trainer.seams, inputs), Watch(trainer.seams.head)
+    forward, watch = Forward(trainer.model, trainer.mix_points, inputs), Watch(trainer.mix_points.head)
     logits = forward(watch)
     head = last_linear(trainer.model)
     assert torch.equal(forward.last_weight, head.weight)

@@ -29,7 +29,7 @@ from calmix.inference.forward_passes import Batch, batches_of, best_device
 from calmix.inference.row_progress import RowProgress, counting_rows
 from calmix.models.hf_compat import evaluate_running_norms, last_linear
 from calmix.models.loading import load_inputs, load_trained
-from calmix.models.mix_points import Seams
+from calmix.models.mix_points import MixPoints
 from calmix.runtime.hardware import check_device, prepared_processor
 from calmix.runtime.progress import silence_transformers
 from calmix.runtime.randomness import stream
@@ -153,20 +153,20 @@ def _counted(logits: NDArray[np.float32], progress: RowProgress | None) -> NDArr
 class DropoutHead:
     """The end of a network whose only dropout is the one before its last layer."""
 
-    seams: Seams
+    mix_points: MixPoints
     dropout: nn.Module
     linear: nn.Linear
 
     @classmethod
     def find(cls, model: nn.Module, batch: Batch) -> DropoutHead | None:
         """The head, or None if the network drops out elsewhere too. `NoDropout` if it never does."""
-        seams = Seams(model)
+        mix_points = MixPoints(model)
         try:
-            module, _ = seams.head_module(batch)
+            module, _ = mix_points.head_module(batch)
         except UserError:  # its last layer sees positions: nothing to cut
             check_passes_differ(model, batch)
             return None
-        head = cls(seams, module, last_linear(model))
+        head = cls(mix_points, module, last_linear(model))
         with torch.random.fork_rng():
             first, again = (_stochastic_features(head, model, batch, number) for number in range(2))
         if not torch.equal(first, again):
@@ -186,7 +186,7 @@ class DropoutHead:
             seen.append(hidden)
             return hidden
 
-        cut = self.seams.cut(self.seams.head, look, batch)
+        cut = self.mix_points.hook(self.mix_points.head, look, batch)
         rows = len(model(**batch).logits)
         cut.remove()
         return seen[-1].reshape(rows, -1, seen[-1].shape[-1])

@@ -29,7 +29,7 @@ class MethodCard:
     name: str
     summary: str
     pairs: str
-    seam: str
+    mix_point: str
     needs: tuple[str, ...]
     citation: str
     options: dict[str, Any] = field(default_factory=dict)

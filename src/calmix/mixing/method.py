@@ -1,6 +1,6 @@
 """A method is a composition: one small class that answers five questions.
 
-Which rows may meet (pairing), where the network is cut (seam), what the target of a mixed row is,
+Which rows may meet (pairing), where the network is mixed (mix point), what the target of a mixed row is,
 how the losses are weighed, and what must be known about the rows first (needs). `losses` composes the
 answers for one micro-batch; `MixupTrainer` runs any method.
 """
@@ -39,7 +39,7 @@ class Method(ABC):
     """One line for `calmix methods`."""
     citation: ClassVar[str]
     pairs: ClassVar[str] = "none"
-    seam: ClassVar[str] = "–"
+    mix_point: ClassVar[str] = "–"
     needs: ClassVar[tuple[str, ...]] = ()
     """What must be known about the rows before training, by default: names of `calmix.mixing.needs`."""
     numerics: ClassVar[int] = 1

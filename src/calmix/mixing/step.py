@@ -90,8 +90,8 @@ class Shift:
         return hidden + self.by
 
 
-class Cutting(Protocol):
-    """Changes, or looks at, what passes at a depth."""
+class HiddenTransform(Protocol):
+    """Changes, or looks at, the hidden states at a depth."""
 
     @property
     def depth(self) -> int: ...
@@ -102,9 +102,11 @@ class ForwardPass(Protocol):
     """The network in training, on the rows of a micro-batch."""
 
     def __call__(
-        self, cut: Cutting | Sequence[Cutting] | None = None, inputs: Mapping[str, Any] | None = None
+        self,
+        cut: HiddenTransform | Sequence[HiddenTransform] | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        """Logits [rows, classes] of the rows as they are, or cut at one or several depths."""
+        """Logits [rows, classes] of the rows as they are, or with what passes at some depths changed."""
         ...
 
     def evaluating(self) -> AbstractContextManager[None]:

@@ -1,12 +1,12 @@
-"""The places where a network can be cut, so that what passes there can be mixed.
+"""The places where the hidden states of a network can be mixed.
 
-A depth names a seam. For a network of n encoder layers:
+A depth names a mix point. For a network of n encoder layers:
 
     0       the word embeddings (with the segment embeddings, where the network has them), or the pixels
     k       the output of encoder layer k, 1 <= k <= n; of a stage, for a convolutional network
     n + 1   the features that go into the last linear layer, before the last dropout
 
-The seams are found by structure: the input embeddings that every network can name, the outermost list of
+The mix points are found by structure: the input embeddings that every network can name, the outermost list of
 layers, and the last linear layer. Only the last dropout is found by watching one forward pass, since some
 heads call one dropout module twice.
 """
@@ -35,7 +35,7 @@ Transform = Callable[[Tensor], Tensor]
 
 
 @dataclass
-class Cut:
+class MixHooks:
     """Hooks that are in place. They stay until backward has ended: with gradient checkpointing, layers are
     run again in backward, and must then be mixed again."""
 
@@ -47,8 +47,8 @@ class Cut:
         self.handles.clear()
 
 
-class Seams:
-    """The seams of one network."""
+class MixPoints:
+    """The mix points of one network."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = base_model(model)
@@ -58,7 +58,7 @@ class Seams:
 
     @property
     def head(self) -> int:
-        """The depth of the head's seam."""
+        """The depth of the head's mix point."""
         return self.depth + 1
 
     def describe(self) -> str:
@@ -70,22 +70,22 @@ class Seams:
     def check(self, depth: int) -> None:
         if not 0 <= depth <= self.head:
             raise UserError(
-                f"{type(self.model).__name__} has no seam {depth}", remedy=f"it has {self.describe()}"
+                f"{type(self.model).__name__} has no mix point {depth}", remedy=f"it has {self.describe()}"
             )
 
-    def cut(self, depth: int, transform: Transform, inputs: Mapping[str, Any]) -> Cut:
-        """Let `transform` change what passes at a depth, until the cut is removed.
+    def hook(self, depth: int, transform: Transform, inputs: Mapping[str, Any]) -> MixHooks:
+        """Let `transform` change the hidden states at a depth, until the hooks are removed.
 
-        `inputs` is a batch like the one to come: the first cut at the head looks at one forward pass of it.
+        `inputs` is a batch like the one to come: the first hook at the head looks at one forward pass of it.
         """
         self.check(depth)
         if depth == 0:
-            return self._cut_embeddings(transform)
+            return self._hook_embeddings(transform)
         if depth == self.head:
-            return self._cut_head(transform, inputs)
-        return self._cut_layer(depth, transform)
+            return self._hook_head(transform, inputs)
+        return self._hook_layer(depth, transform)
 
-    def _cut_embeddings(self, transform: Transform) -> Cut:
+    def _hook_embeddings(self, transform: Transform) -> MixHooks:
         if self.reads_images:
 
             def mix_pixels(
@@ -93,22 +93,22 @@ class Seams:
             ) -> tuple[Any, dict[str, Any]]:
                 return args, {**kwargs, "pixel_values": transform(kwargs["pixel_values"])}
 
-            return Cut([self.model.register_forward_pre_hook(mix_pixels, with_kwargs=True)])
+            return MixHooks([self.model.register_forward_pre_hook(mix_pixels, with_kwargs=True)])
 
         def mix_output(module: nn.Module, args: Any, output: Tensor) -> Tensor:
             return transform(output)
 
         # Word and segment embeddings are added next, so mixing both is mixing their sum.
-        return Cut([module.register_forward_hook(mix_output) for module in token_embeddings(self.model)])
+        return MixHooks([module.register_forward_hook(mix_output) for module in token_embeddings(self.model)])
 
-    def _cut_layer(self, depth: int, transform: Transform) -> Cut:
+    def _hook_layer(self, depth: int, transform: Transform) -> MixHooks:
         def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
             if isinstance(output, tuple):
                 return (transform(output[0]), *output[1:])
             return transform(output)
 
         if not self.is_shared:
-            return Cut([self.layers[depth - 1].register_forward_hook(mix_output)])
+            return MixHooks([self.layers[depth - 1].register_forward_hook(mix_output)])
 
         calls = 0
 
@@ -122,18 +122,18 @@ class Seams:
             layer = calls if calls <= self.depth else 2 * self.depth + 1 - calls
             return mix_output(module, args, output) if layer == depth else output
 
-        return Cut(
+        return MixHooks(
             [layer.register_forward_pre_hook(count) for layer in self.layers]
             + [layer.register_forward_hook(mix_shared) for layer in self.layers]
         )
 
     def head_module(self, inputs: Mapping[str, Any]) -> tuple[nn.Module, int]:
-        """The module whose input is the head's seam, and which of its calls; looked for once."""
+        """The module whose input is the head's mix point, and which of its calls; looked for once."""
         if self._head is None:
             self._head = find_head(self.model, inputs)
         return self._head
 
-    def _cut_head(self, transform: Transform, inputs: Mapping[str, Any]) -> Cut:
+    def _hook_head(self, transform: Transform, inputs: Mapping[str, Any]) -> MixHooks:
         module, wanted = self.head_module(inputs)
         calls = 0
 
@@ -142,7 +142,7 @@ class Seams:
             calls += 1
             return (transform(args[0]), *args[1:]) if calls == wanted else None
 
-        return Cut([module.register_forward_pre_hook(mix_input)])
+        return MixHooks([module.register_forward_pre_hook(mix_input)])
 
 
 def _find_layers(model: nn.Module) -> tuple[list[nn.Module], bool, int]:
@@ -157,8 +157,8 @@ def _find_layers(model: nn.Module) -> tuple[list[nn.Module], bool, int]:
 
 
 def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, int]:
-    """The module whose input is the head's seam, and which of its calls: the last dropout if its output is
-    what the last linear layer takes, else that layer itself.
+    """The module whose input is the head's mix point, and which of its calls: the last dropout if its output
+    is what the last linear layer takes, else that layer itself.
 
     Looks at one forward pass in evaluation mode, which draws no random number.
     """
@@ -193,9 +193,10 @@ def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, i
     pointer, shape = last["input"]
     if len(shape) != 2:
         raise UserError(
-            f"{type(model).__name__} has no seam at its head: its last layer sees {len(shape) - 1} positions",
+            f"{type(model).__name__} has no mix point at its head: its last layer sees {len(shape) - 1} "
+            "positions",
             remedy="mix at the embeddings (input-mixup) or at a layer (manifold-mixup); "
-            "aum-saliency needs no such seam with metric=l2_raw",
+            "aum-saliency needs no such mix point with metric=l2_raw",
         )
     if last["before"] is not None and last["before"][2:] == (pointer, shape):
         return last["before"][:2]  # type: ignore[no-any-return]

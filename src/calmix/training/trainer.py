@@ -40,9 +40,9 @@ from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
-from calmix.mixing.step import Cutting, Mix, Moment, RowLosses, Step
+from calmix.mixing.step import HiddenTransform, Mix, Moment, RowLosses, Step
 from calmix.models.hf_compat import first_position, last_linear
-from calmix.models.mix_points import Cut, Seams
+from calmix.models.mix_points import MixHooks, MixPoints
 from calmix.runtime.double_precision import in_double
 from calmix.training.arguments import MixupArguments
 from calmix.training.checkpointing import Checkpointing
@@ -175,7 +175,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         """One step on a few rows that changes nothing: what a method cannot do with this network or tokenizer
         is said before anything is written."""
         for depth in getattr(self.method, "layers", None) or ():
-            self.seams.check(depth)
+            self.mix_points.check(depth)
         dataset: Any = self.train_dataset
         keyed = [(key, dataset[key.position]) for key in next(iter(self.batches))[:rows]]
         inputs = KeyedCollator(self.data_collator, self._accepted_features())(keyed)
@@ -187,7 +187,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             model.train()
             batch = prepare_inputs(self, inputs)
             labels = batch.pop("labels")
-            forward = Forward(model, self.seams, batch, is_compiled=self.args.torch_compile)
+            forward = Forward(model, self.mix_points, batch, is_compiled=self.args.torch_compile)
             try:
                 result = self.method.losses(self.make_step(labels, batch, forward))
             finally:
@@ -227,7 +227,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             loss = cross_entropy(outputs.logits, labels).mean()
             return (loss, outputs) if return_outputs else loss
 
-        forward = Forward(model, self.seams, inputs, is_compiled=self.args.torch_compile)
+        forward = Forward(model, self.mix_points, inputs, is_compiled=self.args.torch_compile)
         self.forwards.append(forward)
         result = self.method.losses(self.make_step(labels, inputs, forward))
         self.record(result.logits)
@@ -287,7 +287,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             moment=Moment(self.args.seed, self.current_epoch, self.state.global_step, self.keys.number),
             inputs=inputs,
             real=self.keys.real,
-            head=self.seams.head,
+            head=self.mix_points.head,
             fillers=self.fillers,
             longest=None if self.batches.lengths is None else int(self.batches.lengths.max()),
             first_position=self.first_position,
@@ -297,12 +297,12 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         )
 
     @cached_property
-    def seams(self) -> Seams:
-        return Seams(self.accelerator.unwrap_model(self.model))
+    def mix_points(self) -> MixPoints:
+        return MixPoints(self.accelerator.unwrap_model(self.model))
 
     @cached_property
     def first_position(self) -> int | None:
-        return first_position(self.seams.model)
+        return first_position(self.mix_points.model)
 
     @cached_property
     def num_classes(self) -> int:
@@ -329,30 +329,32 @@ class Forward:
     """Runs the network on the rows of a micro-batch, mixed at a depth or as they are."""
 
     def __init__(
-        self, model: nn.Module, seams: Seams, inputs: dict[str, Any], *, is_compiled: bool = False
+        self, model: nn.Module, mix_points: MixPoints, inputs: dict[str, Any], *, is_compiled: bool = False
     ) -> None:
-        self.model, self.seams, self.inputs, self.is_compiled = model, seams, inputs, is_compiled
-        self.layer_cut: Cut | None = None
+        self.model, self.mix_points, self.inputs, self.is_compiled = model, mix_points, inputs, is_compiled
+        self.layer_hooks: MixHooks | None = None
 
     def __call__(
-        self, cut: Cutting | Sequence[Cutting] | None = None, inputs: Mapping[str, Any] | None = None
+        self,
+        cut: HiddenTransform | Sequence[HiddenTransform] | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ) -> Tensor:
         batch = self.inputs if inputs is None else inputs
-        if self.layer_cut is not None:
+        if self.layer_hooks is not None:
             raise RuntimeError("a step that mixes at a layer runs the network once")
         cuts = [] if cut is None else list(cut) if isinstance(cut, Sequence) else [cut]
         if cuts and self.is_compiled:  # a compiled graph does not see hooks: nothing would be mixed
             raise UserError("rows cannot be mixed in a compiled network", remedy="leave torch_compile out")
         if cuts and isinstance(self.model, nn.DataParallel):
             raise UserError("mixing needs whole batches", remedy="start one process per GPU with torchrun")
-        made = [(each, self.seams.cut(each.depth, each, batch)) for each in cuts]
+        made = [(each, self.mix_points.hook(each.depth, each, batch)) for each in cuts]
         try:
             return self.model(**batch).logits  # type: ignore[no-any-return]
         finally:
             for each, hooks in made:
-                if isinstance(each, Mix) and 0 < each.depth < self.seams.head:
+                if isinstance(each, Mix) and 0 < each.depth < self.mix_points.head:
                     # With gradient checkpointing, layers run again in backward and must be mixed again.
-                    self.layer_cut = hooks
+                    self.layer_hooks = hooks
                 else:
                     hooks.remove()
 
@@ -360,7 +362,7 @@ class Forward:
     def evaluating(self) -> Iterator[None]:
         model, was_training = self.model, self.model.training
         # The bare network: what wraps it for several processes counts forward passes.
-        self.model = self.seams.model
+        self.model = self.mix_points.model
         self.model.eval()
         try:
             yield
@@ -370,10 +372,10 @@ class Forward:
 
     @property
     def last_weight(self) -> Tensor:
-        weight = last_linear(self.seams.model).weight
+        weight = last_linear(self.mix_points.model).weight
         assert isinstance(weight, Tensor)
         return weight
 
     def restore(self) -> None:
-        if self.layer_cut is not None:
-            self.layer_cut.remove()
+        if self.layer_hooks is not None:
+            self.layer_hooks.remove()

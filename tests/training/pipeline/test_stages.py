@@ -255,7 +255,10 @@ def test_what_is_no_plain_run_is_refused_as_one(calmix, reviews, encoders, cache
             {"method": "aum-saliency", "method-option": "scope=global", "dynamics": "epoch_end"},
             "use --dynamics training",
         ),
-        ({"method": "aum-saliency", "family": "gpt2"}, "aum-saliency needs no such seam with metric=l2_raw"),
+        (
+            {"method": "aum-saliency", "family": "gpt2"},
+            "aum-saliency needs no such mix point with metric=l2_raw",
+        ),
     ],
 )
 def test_what_the_last_stage_cannot_do_is_said_before_anything_is_trained(

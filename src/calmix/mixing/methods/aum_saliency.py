@@ -53,7 +53,7 @@ class AumSaliency(MixingMethod):
     summary: ClassVar[str] = "mixes easy with hard rows of most similar and most dissimilar saliency"
     citation: ClassVar[str] = "Park & Caragea, ACL 2022"
     pairs: ClassVar[str] = "opposite AUM half, by saliency"
-    seam: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head"
     needs: ClassVar[tuple[str, ...]] = ("aum",)
 
     preset: str = "paper"

@@ -26,7 +26,7 @@ class ClsMixup(RandomPairs):
     name: ClassVar[str] = "cls-mixup"
     summary: ClassVar[str] = "mixes the features before the last layer (M-mixup)"
     citation: ClassVar[str] = "Zhang & Vaidya 2021"
-    seam: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head"
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)

@@ -27,7 +27,7 @@ class FeaturesOnly(RandomPairs):
     name: ClassVar[str] = "features-only"
     summary: ClassVar[str] = "mixes inputs but keeps the hard label of the nearer row: mixup's control"
     citation: ClassVar[str] = "Thulasidasan et al., NeurIPS 2019"
-    seam: ClassVar[str] = "embeddings"
+    mix_point: ClassVar[str] = "embeddings"
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)

@@ -37,7 +37,7 @@ class InformedMixup(PairedGroups):
     summary: ClassVar[str] = "trains on all rows and on mixes of easy with ambiguous ones"
     citation: ClassVar[str] = "Hosseini & Caragea, EMNLP 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
-    seam: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head"
     needs: ClassVar[tuple[str, ...]] = ("data map",)
 
     originals: str = "all"

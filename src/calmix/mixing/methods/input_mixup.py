@@ -27,7 +27,7 @@ class InputMixup(RandomPairs):
     name: ClassVar[str] = "input-mixup"
     summary: ClassVar[str] = "mixes word embeddings (or pixels), texts padded to the length of their pair"
     citation: ClassVar[str] = "Zhang & Vaidya 2021; Thulasidasan et al., NeurIPS 2019"
-    seam: ClassVar[str] = "embeddings"
+    mix_point: ClassVar[str] = "embeddings"
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)

@@ -35,7 +35,7 @@ class KernelWarping(RandomPairs):
     name: ClassVar[str] = "kernel-warping"
     summary: ClassVar[str] = "mixes features, similar rows more strongly"
     citation: ClassVar[str] = "Bouniot et al., ICLR 2025"
-    seam: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head"
 
     alpha: float = 1.0
     tau_max: float = 1.0

@@ -28,7 +28,7 @@ class ManifoldMixup(RandomPairs):
     name: ClassVar[str] = "manifold-mixup"
     summary: ClassVar[str] = "mixes at a random depth: embeddings, a layer, or the head"
     citation: ClassVar[str] = "Zhang & Vaidya 2021; Verma et al., ICML 2019"
-    seam: ClassVar[str] = "one of 0..n+1 per step"
+    mix_point: ClassVar[str] = "one of 0..n+1 per step"
 
     layers: tuple[int, ...] | None = None
     """The set S of depths; all of 0..n+1 if left out."""

@@ -38,7 +38,7 @@ class OnOffManifold(Method):
     summary: ClassVar[str] = "moves rows along the data manifold and off it"
     citation: ClassVar[str] = "Kong et al., EMNLP 2020"
     pairs: ClassVar[str] = "mirrored batch"
-    seam: ClassVar[str] = "embeddings"
+    mix_point: ClassVar[str] = "embeddings"
 
     delta_on: float = 1e-4
     delta_off: float = 1e-3

@@ -36,7 +36,7 @@ class RankMixup(RandomPairs):
     name: ClassVar[str] = "rankmixup"
     summary: ClassVar[str] = "trains the order of confidences: the more mixed, the less sure"
     citation: ClassVar[str] = "Noh et al., ICCV 2023"
-    seam: ClassVar[str] = "head or embeddings"
+    mix_point: ClassVar[str] = "head or embeddings"
 
     alpha: float = 1.0
     rank_loss: str = "mndcg"

@@ -27,7 +27,7 @@ class RegMixup(RandomPairs):
     name: ClassVar[str] = "regmixup"
     summary: ClassVar[str] = "cross-entropy on the rows plus cross-entropy on mixed rows"
     citation: ClassVar[str] = "Pinto et al., NeurIPS 2022"
-    seam: ClassVar[str] = "head or embeddings"
+    mix_point: ClassVar[str] = "head or embeddings"
 
     alpha: float = 10.0
     at: str = "head"

@@ -38,7 +38,7 @@ class TDMixup(PairedGroups):
     summary: ClassVar[str] = "mixes easy rows, filtered by AUM, with ambiguous ones"
     citation: ClassVar[str] = "Park & Caragea, NAACL 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
-    seam: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head"
     needs: ClassVar[tuple[str, ...]] = ("data map", "threshold pass")
     numerics: ClassVar[int] = 3
 
