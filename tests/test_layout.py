@@ -15,6 +15,7 @@ PACKAGES = sorted(file.parent for file in SOURCES.rglob("__init__.py") if file.p
 # From top to bottom: a package imports those below it alone, in functions too.
 LAYERS = (
     ("cli",),
+    ("workflows",),
     ("report",),
     ("experiments",),
     ("training",),

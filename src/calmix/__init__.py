@@ -1,180 +1,29 @@
 """calmix trains classifiers whose confidence can be trusted.
 
-The public names, each loaded when it is first used: `import calmix` itself loads neither torch nor
-transformers, and the names of calibration and dynamics never do.
+The public names are those of `__init__.pyi`, each loaded when it is first used: `import calmix` itself loads
+neither torch nor transformers, and the names of calibration and dynamics never do.
 """
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from calmix.runtime.optional_packages import missing_extra
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from calmix.calibration.calibrators.calibrated_predictions import (
-        calibrate_predictions as calibrate_predictions,
-    )
-    from calmix.calibration.calibrators.calibrator import get_calibrator as get_calibrator
-    from calmix.calibration.calibrators.calibrator import load_calibrator as load_calibrator
-    from calmix.calibration.calibrators.isotonic import IsotonicCalibration as IsotonicCalibration
-    from calmix.calibration.calibrators.platt import PlattScaling as PlattScaling
-    from calmix.calibration.calibrators.structured import StructuredScaling as StructuredScaling
-    from calmix.calibration.calibrators.temperature import TemperatureScaling as TemperatureScaling
-    from calmix.calibration.calibrators.vector import VectorScaling as VectorScaling
-    from calmix.calibration.conformal import ConformalSets as ConformalSets
-    from calmix.calibration.conformal import evaluate_sets as evaluate_sets
-    from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
-    from calmix.calibration.differences import paired_differences as paired_differences
-    from calmix.calibration.evaluation import evaluate as evaluate
-    from calmix.calibration.files.column_mapping import ColumnMapping as ColumnMapping
-    from calmix.calibration.files.file_evaluation import evaluate_files as evaluate_files
-    from calmix.calibration.files.prediction_files import read_predictions as read_predictions
-    from calmix.calibration.files.prediction_files import write_predictions as write_predictions
-    from calmix.calibration.integrations.accumulators import BinnedCalibration as BinnedCalibration
-    from calmix.calibration.integrations.accumulators import ClasswiseCalibration as ClasswiseCalibration
-    from calmix.calibration.integrations.accumulators import PredictionMetrics as PredictionMetrics
-    from calmix.calibration.integrations.scorers import CalibrationScorer as CalibrationScorer
-    from calmix.calibration.integrations.scorers import calibration_scorers as calibration_scorers
-    from calmix.calibration.integrations.trainer_metrics import CalibrationMetrics as CalibrationMetrics
-    from calmix.calibration.integrations.trainer_metrics import compute_metrics as compute_metrics
-    from calmix.calibration.metrics.binning import reliability_bins as reliability_bins
-    from calmix.calibration.metrics.errors import adaptive_calibration_error as adaptive_calibration_error
-    from calmix.calibration.metrics.errors import classwise_calibration_error as classwise_calibration_error
-    from calmix.calibration.metrics.errors import debiased_calibration_error as debiased_calibration_error
-    from calmix.calibration.metrics.errors import expected_calibration_error as expected_calibration_error
-    from calmix.calibration.metrics.errors import maximum_calibration_error as maximum_calibration_error
-    from calmix.calibration.metrics.errors import overconfidence_error as overconfidence_error
-    from calmix.calibration.metrics.errors import (
-        root_mean_square_calibration_error as root_mean_square_calibration_error,
-    )
-    from calmix.calibration.metrics.kolmogorov import ks_calibration_test as ks_calibration_test
-    from calmix.calibration.metrics.notions import calibration_error as calibration_error
-    from calmix.calibration.metrics.ood import average_precision_in as average_precision_in
-    from calmix.calibration.metrics.ood import average_precision_out as average_precision_out
-    from calmix.calibration.metrics.ood import energy_score as energy_score
-    from calmix.calibration.metrics.ood import entropy_score as entropy_score
-    from calmix.calibration.metrics.ood import false_positive_rate as false_positive_rate
-    from calmix.calibration.metrics.ood import maximum_logit_score as maximum_logit_score
-    from calmix.calibration.metrics.ood import maximum_probability_score as maximum_probability_score
-    from calmix.calibration.metrics.ood import ood_auroc as ood_auroc
-    from calmix.calibration.metrics.ood import out_of_distribution_table as out_of_distribution_table
-    from calmix.calibration.metrics.risk_coverage import (
-        area_under_generalised_risk_coverage as area_under_generalised_risk_coverage,
-    )
-    from calmix.calibration.metrics.risk_coverage import area_under_risk_coverage as area_under_risk_coverage
-    from calmix.calibration.metrics.risk_coverage import (
-        excess_area_under_risk_coverage as excess_area_under_risk_coverage,
-    )
-    from calmix.calibration.metrics.risk_coverage import risk_coverage_curve as risk_coverage_curve
-    from calmix.calibration.metrics.scores import balanced_brier_score as balanced_brier_score
-    from calmix.calibration.metrics.scores import brier_decomposition as brier_decomposition
-    from calmix.calibration.metrics.scores import brier_score as brier_score
-    from calmix.calibration.metrics.scores import negative_log_likelihood as negative_log_likelihood
-    from calmix.calibration.metrics.selective import coverage_at_accuracy as coverage_at_accuracy
-    from calmix.calibration.metrics.selective import guaranteed_threshold as guaranteed_threshold
-    from calmix.calibration.metrics.smooth import smooth_calibration_error as smooth_calibration_error
-    from calmix.calibration.predictions import Predictions as Predictions
-    from calmix.calibration.slices import evaluate_slices as evaluate_slices
-    from calmix.calibration.uncertainty.intervals import (
-        calibration_error_interval as calibration_error_interval,
-    )
-    from calmix.calibration.uncertainty.noise_floor import noise_floor as noise_floor
-    from calmix.dynamics.datamap import DataMap as DataMap
-    from calmix.dynamics.importers import read_data_map as read_data_map
-    from calmix.dynamics.recorder import DynamicsRecorder as DynamicsRecorder
-    from calmix.mixing.method import Method as Method
-    from calmix.mixing.method import get_method as get_method
-    from calmix.mixing.method import list_methods as list_methods
-    from calmix.models.registration import register_networks as register_networks
-    from calmix.training.arguments import MixupArguments as MixupArguments
-    from calmix.training.distillation.teacher_logits import TeacherLogits as TeacherLogits
-    from calmix.training.recording import DynamicsMixin as DynamicsMixin
-    from calmix.training.trainer import MixupTrainer as MixupTrainer
-    from calmix.user_error import UserError as UserError
 
-_HOME = {
-    "MixupTrainer": "calmix.training.trainer",
-    "MixupArguments": "calmix.training.arguments",
-    "DynamicsMixin": "calmix.training.recording",
-    "TeacherLogits": "calmix.training.distillation.teacher_logits",
-    "Method": "calmix.mixing.method",
-    "get_method": "calmix.mixing.method",
-    "list_methods": "calmix.mixing.method",
-    "DynamicsRecorder": "calmix.dynamics.recorder",
-    "DataMap": "calmix.dynamics.datamap",
-    "read_data_map": "calmix.dynamics.importers",
-    # Predictions, and everything that can be said about them.
-    "Predictions": "calmix.calibration.predictions",
-    "ColumnMapping": "calmix.calibration.files.column_mapping",
-    "calibrate_predictions": "calmix.calibration.calibrators.calibrated_predictions",
-    "read_predictions": "calmix.calibration.files.prediction_files",
-    "write_predictions": "calmix.calibration.files.prediction_files",
-    "evaluate": "calmix.calibration.evaluation",
-    "evaluate_files": "calmix.calibration.files.file_evaluation",
-    "evaluate_slices": "calmix.calibration.slices",
-    "paired_differences": "calmix.calibration.differences",
-    # Errors and scores.
-    "calibration_error": "calmix.calibration.metrics.notions",
-    "expected_calibration_error": "calmix.calibration.metrics.errors",
-    "maximum_calibration_error": "calmix.calibration.metrics.errors",
-    "root_mean_square_calibration_error": "calmix.calibration.metrics.errors",
-    "overconfidence_error": "calmix.calibration.metrics.errors",
-    "adaptive_calibration_error": "calmix.calibration.metrics.errors",
-    "classwise_calibration_error": "calmix.calibration.metrics.errors",
-    "debiased_calibration_error": "calmix.calibration.metrics.errors",
-    "smooth_calibration_error": "calmix.calibration.metrics.smooth",
-    "ks_calibration_test": "calmix.calibration.metrics.kolmogorov",
-    "negative_log_likelihood": "calmix.calibration.metrics.scores",
-    "balanced_brier_score": "calmix.calibration.metrics.scores",
-    "brier_score": "calmix.calibration.metrics.scores",
-    "brier_decomposition": "calmix.calibration.metrics.scores",
-    # Their intervals.
-    "calibration_error_interval": "calmix.calibration.uncertainty.intervals",
-    "calibration_error_difference": "calmix.calibration.differences",
-    "noise_floor": "calmix.calibration.uncertainty.noise_floor",
-    "reliability_bins": "calmix.calibration.metrics.binning",
-    # Batch by batch, shard by shard.
-    "BinnedCalibration": "calmix.calibration.integrations.accumulators",
-    "ClasswiseCalibration": "calmix.calibration.integrations.accumulators",
-    "PredictionMetrics": "calmix.calibration.integrations.accumulators",
-    # Which answers to accept.
-    "risk_coverage_curve": "calmix.calibration.metrics.risk_coverage",
-    "area_under_risk_coverage": "calmix.calibration.metrics.risk_coverage",
-    "excess_area_under_risk_coverage": "calmix.calibration.metrics.risk_coverage",
-    "area_under_generalised_risk_coverage": "calmix.calibration.metrics.risk_coverage",
-    "coverage_at_accuracy": "calmix.calibration.metrics.selective",
-    "guaranteed_threshold": "calmix.calibration.metrics.selective",
-    "ConformalSets": "calmix.calibration.conformal",
-    "evaluate_sets": "calmix.calibration.conformal",
-    "register_networks": "calmix.models.registration",
-    # Data unlike the training data.
-    "maximum_probability_score": "calmix.calibration.metrics.ood",
-    "maximum_logit_score": "calmix.calibration.metrics.ood",
-    "energy_score": "calmix.calibration.metrics.ood",
-    "entropy_score": "calmix.calibration.metrics.ood",
-    "ood_auroc": "calmix.calibration.metrics.ood",
-    "average_precision_in": "calmix.calibration.metrics.ood",
-    "average_precision_out": "calmix.calibration.metrics.ood",
-    "false_positive_rate": "calmix.calibration.metrics.ood",
-    "out_of_distribution_table": "calmix.calibration.metrics.ood",
-    # Calibrators.
-    "TemperatureScaling": "calmix.calibration.calibrators.temperature",
-    "VectorScaling": "calmix.calibration.calibrators.vector",
-    "StructuredScaling": "calmix.calibration.calibrators.structured",
-    "PlattScaling": "calmix.calibration.calibrators.platt",
-    "IsotonicCalibration": "calmix.calibration.calibrators.isotonic",
-    "get_calibrator": "calmix.calibration.calibrators.calibrator",
-    "load_calibrator": "calmix.calibration.calibrators.calibrator",
-    # Doors to transformers.Trainer and scikit-learn.
-    "compute_metrics": "calmix.calibration.integrations.trainer_metrics",
-    "CalibrationMetrics": "calmix.calibration.integrations.trainer_metrics",
-    "CalibrationScorer": "calmix.calibration.integrations.scorers",
-    "calibration_scorers": "calmix.calibration.integrations.scorers",
-    "UserError": "calmix.user_error",
-}
+def _read_stub() -> dict[str, str]:
+    """The module of every public name, as type checkers see it."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    return {name.name: str(node.module) for node in imports for name in node.names}
+
+
+_HOME = _read_stub()
 __all__ = list(_HOME)
 
 

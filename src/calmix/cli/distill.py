@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,7 +18,6 @@ from calmix.cli.training_options import (
     complete_method,
     training_values,
 )
-from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 DISTILLATION = "Distillation"
@@ -168,6 +166,8 @@ def distill(
     if not (resume and not train):  # a run to resume knows its own options
         if not teacher:
             raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
+        from calmix.workflows.distill import network_of
+
         network = None if model else network_of(teacher[0])
     values = training_values(context, without={"resume", "teacher_option"}, network=network)
     values["teacher_options"] = {
@@ -175,14 +175,3 @@ def distill(
         **parse_assignments(teacher_option, "--teacher-option"),
     }
     run_training(values, resume=resume, as_json=as_json)
-
-
-def network_of(teacher: str) -> dict[str, Any]:
-    """What a teacher's run says about the network it started from: its student is then of the same kind."""
-    from calmix.mixing.catalogue import method_cards
-
-    run = RunDirectory(Path(teacher))
-    if teacher in method_cards() or not run.config_file.is_file():
-        return {"model": "default"}
-    config = run.config()
-    return {name: config[name] for name in ("model", "model_options", "student_layers") if name in config}

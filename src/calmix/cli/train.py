@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +15,10 @@ from calmix.cli.training_options import (
     complete_method,
     training_values,
 )
-from calmix.io.run_directory import RunDirectory
 from calmix.runtime.processes import is_first_process
-from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from calmix.workflows.run import Run
 
 
 def train(
@@ -87,63 +87,26 @@ def train(
 
 
 def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> None:
-    if not options["output"]:
-        raise UserError("no output directory", remedy="give --output DIRECTORY")
-    options = _with_saved_config(options) if resume and not options["train"] else options
-    if not options["train"]:
-        raise UserError("no training data", remedy="give --train FILE")
+    from calmix.workflows.train import train_run
 
-    from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.first_look import look_first
-
-    config = TrainConfig.from_dict(options, trust_remote_code=options.get("trust_remote_code", False))
-    look_first(config, resume=resume)
-
-    from calmix.report.model_card import write_model_card
-    from calmix.report.run_report import write_run_report
-    from calmix.training.pipeline.stages import train_staged
-
-    run = train_staged(config, resume=resume)
+    run = train_run(options, resume=resume)
     if not is_first_process():
         return
-    write_model_card(run)
-    write_run_report(run)
     if as_json:
-        metrics = {name: value for name, value in run.metrics().items() if name != "files"}
-        print_json({"run": str(run.path), **metrics})
+        facts = {name: value for name, value in run.directory.metrics().items() if name != "files"}
+        print_json({"run": str(run.path), **facts})
     else:
         show_run(run)
 
 
-def show_run(run: RunDirectory) -> None:
+def show_run(run: Run) -> None:
     """The headline metrics, what the data checks found, and where everything is."""
     from rich.console import Console
 
-    from calmix.report.learning import learning_lines
-    from calmix.report.tables import HEADLINE_KEYS, metrics_table
-
-    metrics = run.metrics()
     console = Console()
-    console.print(metrics_table(metrics, HEADLINE_KEYS).to_rich())
-    for line in learning_lines(metrics):
+    for table in run.tables():
+        console.print(table.to_rich())
+    for line in run.warnings():
         print_line(console, f"WARNING: {line}", style="bold red")
-    for check in metrics["data_checks"]:
-        print_line(console, f"{check['severity']}: {check['split']}: {check['message']}")
-    if run.data_checks_file.is_file():
-        print_line(console, f"rows:   {run.data_checks_file}")
-    print_line(console, f"temperature {metrics['temperature']:.3f}, folded into the saved model")
-    print_line(console, f"model:  {run.model}")
-    print_line(console, f"report: {run.report_file}")
-
-
-def _with_saved_config(options: dict[str, Any]) -> dict[str, Any]:
-    """`calmix train --resume --output RUN` needs nothing more: the run knows its own options."""
-    run = RunDirectory(Path(options["output"]))
-    if not run.config_file.is_file():
-        raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
-    # Trust is the word of whoever calls, not of the run: somebody else may have made it.
-    return {
-        **run.config(),
-        "output": options["output"],
-        "trust_remote_code": options.get("trust_remote_code", False),
-    }
+    for line in run.lines():
+        print_line(console, line)

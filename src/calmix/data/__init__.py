@@ -15,6 +15,7 @@ image_sources    Where images come from: a folder with one folder per class, an 
 images           Images as rows keep them: the bytes of an image file, or the path of one
 input_rows       Rows to be predicted, with everything that stands beside them in their file
 labels           Labels: what a file writes for a class, and the index it stands for
+objects          Data that is given as objects: frames, datasets, lists
 pixels           Rows of images as a dataset, and the collator that makes `pixel_values` of them
 reading          From a file, a directory of splits or a hub name to `Rows`
 rows             Rows: a split in memory, an Arrow table whose rows keep their ids through every selection

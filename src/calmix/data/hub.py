@@ -22,6 +22,11 @@ def read_hub_table(name: str, split: str) -> DataTable:
         raise UserError(f"no split {split!r}; the splits are: {held}", file=name)
     if dataset.num_rows == 0:
         raise UserError(f"the split {split!r} has no rows", file=name)
+    return dataset_table(dataset, name)
+
+
+def dataset_table(dataset: Any, source: str) -> DataTable:
+    """The table of a `datasets.Dataset`; class labels by their names."""
 
     def read_column(column: str) -> Sequence[Any]:
         values: list[Any] = dataset.with_format("arrow")[:].column(column).to_pylist()
@@ -30,7 +35,7 @@ def read_hub_table(name: str, split: str) -> DataTable:
             return values
         return [label_names[value] if value is not None and value >= 0 else None for value in values]
 
-    return DataTable(name, tuple(dataset.column_names), dataset.num_rows, read_column)
+    return DataTable(source, tuple(dataset.column_names), dataset.num_rows, read_column)
 
 
 def hub_splits(name: str) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from calmix.data.image_sources import read_images
 from calmix.data.labels import has_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source, source_file
+from calmix.io.memory_tables import is_in_memory
 from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
@@ -55,10 +56,11 @@ def read_rows(
     """
     request = (name or split, columns or ColumnNames(), label_names, labelled, task)
     file = source_file(source, split)
-    state = _file_state(file)
+    # Where rows are in memory, their name says what they hold.
+    state = (split,) if is_in_memory(source) else _file_state(file)
     if state is None:
         return rows_from_table(read_source(source, split), *request)
-    key = (str(file), state, request)
+    key = (str(file or source), state, request)
     if key in _parsed:
         _parsed.move_to_end(key)
         return _parsed[key]
@@ -71,7 +73,7 @@ def read_rows(
     return rows
 
 
-def _file_state(file: Path | None) -> tuple[int, ...] | None:
+def _file_state(file: Path | None) -> tuple[Hashable, ...] | None:
     """What changes when a file does; None where that cannot be said.
 
     A file that was written a moment ago may be written again within one tick of the file system's clock.

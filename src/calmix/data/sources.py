@@ -1,4 +1,4 @@
-"""Where a split is read from: a data file, a directory of splits, or a dataset on the hub."""
+"""Where a split is read from: a data file, a directory of splits, a dataset on the hub, or memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from calmix.data.embedded_images import embedded_table, has_embedded_split, is_e
 from calmix.data.hub import hub_splits, read_hub_table
 from calmix.data.image_sources import class_folders, find_image_folder, folder_table, npz_image_table
 from calmix.io.formats import EXTENSIONS_LISTED, data_extension, file_stem
+from calmix.io.memory_tables import WHOLE, is_in_memory, memory_data
 from calmix.io.table import DataTable
 from calmix.io.tables import read_table
 from calmix.user_error import UserError
@@ -18,9 +19,9 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
 
 
 def source_file(source: str | Path, split: str) -> Path | None:
-    """The data file that holds a split; None where it is a folder of images, embedded or on the hub."""
+    """The data file that holds a split; None of images in folders, embedded, in memory, on the hub."""
     path = Path(source)
-    if is_embedded(source) or is_hub_name(source):
+    if is_embedded(source) or is_in_memory(source) or is_hub_name(source):
         return None
     return find_split_file(path, split) if path.is_dir() else path
 
@@ -29,6 +30,8 @@ def read_source(source: str | Path, split: str) -> DataTable:
     """The table of a split. A plain file is itself whatever split is asked for."""
     if is_embedded(source):
         return embedded_table(str(source), split)
+    if (data := memory_data(source)) is not None:
+        return data.table(split)
     path = Path(source)
     if path.is_dir():
         file = find_split_file(path, split)
@@ -57,6 +60,8 @@ def has_split(source: str | Path, split: str) -> bool:
     """Whether a directory or hub dataset brings this split along; a plain file brings none."""
     if is_embedded(source):
         return has_embedded_split(str(source), split)
+    if (data := memory_data(source)) is not None:
+        return WHOLE not in data.tables and split in data.tables
     path = Path(source)
     if path.is_dir():
         if find_split_file(path, split) is not None:

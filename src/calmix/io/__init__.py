@@ -5,6 +5,7 @@ directory_lock  One writer at a time
 formats         Which format a table file has: by its name alone, never by its content
 json_records    JSON: one object per line, a list of objects, or an object of columns
 manifest        What finished work is made of: its files with their sizes and hashes
+memory_tables   Tables that were given as objects, by a name that says so
 npz_arrays      Numpy archives: plain arrays by name
 opening         The bytes of a file, unpacked where its name ends in `.gz`
 parquet_files   Parquet files, whole or in batches

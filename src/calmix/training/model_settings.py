@@ -5,6 +5,7 @@ A checkpoint is fine-tuned in few epochs at a small rate; a network with random 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from calmix.user_error import UserError
@@ -46,6 +47,22 @@ def settings_for(model: str) -> dict[str, Any]:
 def trainer_settings_for(model: str) -> dict[str, Any]:
     """The same for the fields of `transformers.TrainingArguments`."""
     return dict(TRAINER_SETTINGS) if model in MODEL_SETTINGS else {}
+
+
+def with_model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of training, with the settings that suit their model where nothing is given.
+
+    >>> with_model_settings({"model": "text-cnn", "epochs": 3})["epochs"]
+    3
+    >>> with_model_settings({"model": "text-cnn", "epochs": 3})["batch_size"]
+    50
+    """
+    model = str(given.get("model", ""))
+    own = settings_for(model)
+    if own and "learning_rate" not in given:
+        check_rate_suits(model, given.get("optimizer"))
+    trainer = {**trainer_settings_for(model), **(given.get("trainer") or {})}
+    return {**own, **given, **({"trainer": trainer} if trainer else {})}
 
 
 def check_rate_suits(model: str, optimizer: str | None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.integrations.trainer_metrics import CalibrationMetrics, compute_metrics
+from calmix.calibration.integrations.trainer_metrics import CalibrationMetrics
 from calmix.calibration.predictions import Predictions
 from tiny import sentences
 
@@ -59,17 +59,16 @@ def test_the_trainer_reports_the_same_metrics_whole_and_batch_by_batch(evaluatio
     batched_trainer = trainer_of(evaluation_set, tmp_path, CalibrationMetrics(), batch_eval_metrics=True)
     batched = batched_trainer.evaluate()
     again = batched_trainer.evaluate()
-    whole = trainer_of(evaluation_set, tmp_path, CalibrationMetrics()).evaluate()
-    plain_trainer = trainer_of(evaluation_set, tmp_path, compute_metrics)
-    plain = plain_trainer.evaluate()
+    whole_trainer = trainer_of(evaluation_set, tmp_path, CalibrationMetrics())
+    whole = whole_trainer.evaluate()
 
-    output = plain_trainer.predict(plain_trainer.eval_dataset)
+    output = whole_trainer.predict(whole_trainer.eval_dataset)
     expected = evaluate(Predictions.from_logits(output.predictions, output.label_ids), intervals=False)
     for name in ("accuracy", "nll", "brier", "ece", "mce", "oe", "rmsce", "classwise_ece"):
-        for result in (batched, again, whole, plain):
+        for result in (batched, again, whole):
             assert type(result[f"eval_{name}"]) is float
             assert result[f"eval_{name}"] == pytest.approx(expected[name], abs=1e-12)
-    assert expected["nll"] == pytest.approx(plain["eval_loss"], rel=1e-6)
+    assert expected["nll"] == pytest.approx(whole["eval_loss"], rel=1e-6)
     assert 0 < expected["ece"] < 1
 
 
@@ -91,7 +90,7 @@ def test_the_size_of_a_batch_changes_nothing(size):
     generator = np.random.default_rng(0)
     logits = (4 * generator.standard_normal((300, 5))).astype(np.float32)
     labels = generator.integers(0, 5, 300)
-    whole = compute_metrics(SimpleNamespace(predictions=logits, label_ids=labels))
+    whole = CalibrationMetrics()(SimpleNamespace(predictions=logits, label_ids=labels))
     metrics = CalibrationMetrics()
     for start in range(0, 300, size):
         part = slice(start, start + size)
@@ -107,11 +106,11 @@ def test_tensors_of_any_precision_are_read_without_loss(dtype):
     values = [[3.0, 0.0], [0.25, 0.0], [0.0, 1.5]]  # exact in every precision
     logits = torch.tensor(values, dtype=getattr(torch, dtype), requires_grad=True)
     labels = torch.tensor([0, 1, 1])
-    expected = compute_metrics(SimpleNamespace(predictions=values, label_ids=[0, 1, 1]))
-    assert compute_metrics(SimpleNamespace(predictions=logits, label_ids=labels)) == expected
+    expected = CalibrationMetrics()(SimpleNamespace(predictions=values, label_ids=[0, 1, 1]))
+    assert CalibrationMetrics()(SimpleNamespace(predictions=logits, label_ids=labels)) == expected
     # Models that return hidden states hand over a tuple that begins with the logits.
     both = SimpleNamespace(predictions=(logits, torch.zeros(3, 7)), label_ids=(labels,))
-    assert compute_metrics(both) == expected
+    assert CalibrationMetrics()(both) == expected
 
 
 def test_an_evaluation_that_was_broken_off_can_be_forgotten():

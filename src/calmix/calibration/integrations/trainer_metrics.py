@@ -74,17 +74,6 @@ class CalibrationMetrics:
         return {name: result[name] for name in REPORTED}
 
 
-def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-    """The metrics of a whole evaluation set, with 15 bins closed on their right.
-
-    >>> from types import SimpleNamespace
-    >>> result = compute_metrics(SimpleNamespace(predictions=[[0.0, 0.0]], label_ids=[0]))
-    >>> result["ece"], round(result["nll"], 6)
-    (0.5, 0.693147)
-    """
-    return CalibrationMetrics()(prediction)
-
-
 def read_logits(prediction: EvalPrediction) -> Predictions:
     """Logits and labels as `Predictions`; of a tuple of model outputs, the logits come first."""
     scores, labels = prediction.predictions, prediction.label_ids

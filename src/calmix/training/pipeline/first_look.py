@@ -11,6 +11,7 @@ from pathlib import Path
 from calmix.data.embedded_images import is_embedded
 from calmix.data.sources import find_split_file, is_hub_name
 from calmix.data.splits import name_tests, read_splits
+from calmix.io.memory_tables import memory_data
 from calmix.io.run_directory import RunDirectory
 from calmix.io.tables import read_table
 from calmix.mixing.catalogue import check_method, method_cards
@@ -81,6 +82,8 @@ def size_of(source: str) -> int | None:
     """Bytes of the tables behind a source; None where it holds none. `UserError` if it is not there."""
     if is_embedded(source):
         return None
+    if (held := memory_data(source)) is not None:
+        return 0 if all("image" not in table.names for table in held.tables.values()) else None
     if is_hub_name(source):
         if not is_dataset_available(source.partition(":")[0]):
             raise UserError(

@@ -1,0 +1,9 @@
+"""The Python API: one function per verb of the command line, with objects as well as files.
+
+data_arguments  The data arguments of a workflow: names stay names, objects are held in memory
+distill         Train a small student on labels and on what a teacher says about the same rows
+options         The options of training as Python arguments
+result          What the results of workflows have in common: they print tables and lines
+run             A finished run as an object: its metrics, predictions, model and files
+train           From labelled rows to a calibrated classifier, with its report and model card
+"""

@@ -1,0 +1,104 @@
+"""What the results of workflows have in common: they print tables and lines, and show them in a notebook."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from calmix.printable import printable
+
+if TYPE_CHECKING:
+    from calmix.report.tables import Table
+
+WIDTH = 110
+
+
+class Result:
+    """Shown by tables first, then by lines of text; a subclass says by which."""
+
+    def tables(self) -> list[Table]:
+        """The tables of what was found."""
+        return []
+
+    def lines(self) -> list[str]:
+        """What stands under the tables."""
+        return []
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        stream = io.StringIO()
+        console = Console(file=stream, width=WIDTH, color_system=None)
+        for table in self.tables():
+            console.print(table.to_rich())
+        return stream.getvalue() + "\n".join(map(printable, self.lines()))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in map(printable, self.lines()))
+        return "".join(table_html(table) for table in self.tables()) + lines
+
+
+def table_html(table: Table) -> str:
+    """A table as plain HTML, which a notebook draws in its own style.
+
+    >>> from calmix.report.tables import Column, Table
+    >>> table_html(Table("", (Column("split"),), (("<b>",),)))
+    '<table><tr><th>split</th></tr><tr><td>&lt;b&gt;</td></tr></table>'
+    """
+    caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
+    head = "".join(
+        f"<th{_title(column.meaning)}>{html.escape(printable(column.title))}</th>" for column in table.columns
+    )
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in row) + "</tr>"
+        for row in table.rows
+    )
+    notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in table.notes)
+    return f"<table>{caption}<tr>{head}</tr>{rows}</table>{notes}"
+
+
+def _title(meaning: str) -> str:
+    return f' title="{html.escape(meaning)}"' if meaning else ""
+
+
+class Metrics(Mapping[str, Any]):
+    """Metrics by name, as a mapping and as attributes.
+
+    >>> metrics = Metrics({"ece": 0.02, "ece_ci": [0.01, 0.03]})
+    >>> metrics.ece, metrics["ece_ci"], "nll" in metrics
+    (0.02, [0.01, 0.03], False)
+    >>> metrics.nll
+    Traceback (most recent call last):
+    AttributeError: no metric 'nll'; there are: ece, ece_ci
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pickle and copy look for names of theirs before there are any values
+            raise AttributeError(name)
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"no metric {name!r}; there are: {', '.join(self._values)}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
+    def __repr__(self) -> str:
+        return f"Metrics({self._values!r})"

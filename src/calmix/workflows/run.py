@@ -1,0 +1,187 @@
+"""A finished run as an object: its metrics, predictions, model and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.io.memory_tables import MemoryData
+from calmix.io.run_directory import RunDirectory, is_comparison
+from calmix.user_error import UserError
+from calmix.workflows.result import Metrics, Result
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from calmix.calibration.predictions import Predictions
+    from calmix.dynamics.datamap import DataMap
+    from calmix.report.tables import Table
+
+
+@dataclass(frozen=True)
+class SplitMetrics:
+    """The metrics of one split: of the logits as trained, and with the temperature of the saved model."""
+
+    uncalibrated: Metrics
+    calibrated: Metrics
+
+
+class RunMetrics(Mapping[str, SplitMetrics]):
+    """`metrics.json`: the splits by name, and what was measured of the run as a whole, in `facts`.
+
+    >>> stages = {"uncalibrated": {"ece": 0.2}, "calibrated": {"ece": 0.1}}
+    >>> metrics = RunMetrics({"seed": 0, "splits": {"test": stages}})
+    >>> metrics["test"].calibrated.ece, metrics.facts.seed, list(metrics)
+    (0.1, 0, ['test'])
+    """
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.facts = Metrics({name: value for name, value in content.items() if name != "splits"})
+        self._splits = {
+            name: SplitMetrics(Metrics(stages["uncalibrated"]), Metrics(stages["calibrated"]))
+            for name, stages in content["splits"].items()
+        }
+
+    def __getitem__(self, split: str) -> SplitMetrics:
+        if split not in self._splits:
+            raise KeyError(f"no split {split!r}; the splits are: {', '.join(self._splits)}")
+        return self._splits[split]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._splits)
+
+    def __len__(self) -> int:
+        return len(self._splits)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Result):
+    """A finished run: `Run.open("run")`, or what `calmix.train` and `calmix.distill` return.
+
+    Prints its metrics and, in a notebook, shows them as a table; `report` is the page with everything.
+    """
+
+    directory: RunDirectory
+    held: Sequence[MemoryData] = field(default=(), compare=False)
+    """Rows that were given as objects: other workflows read them again as long as this object lives."""
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """A finished run, or a `UserError` that says what is there instead."""
+        return cls(RunDirectory.open(path))
+
+    @property
+    def path(self) -> Path:
+        return self.directory.path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def report(self) -> Path:
+        """The page with everything there is to see."""
+        return self.directory.report_file
+
+    @property
+    def model_path(self) -> Path:
+        """A standard checkpoint: `AutoModelForSequenceClassification.from_pretrained` loads it, and plain
+        softmax of its logits is calibrated."""
+        return self.directory.model
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The effective options, as saved with the run."""
+        return self.directory.config()
+
+    @cached_property
+    def metrics(self) -> RunMetrics:
+        return RunMetrics(self.directory.metrics())
+
+    @property
+    def temperature(self) -> float:
+        """Fitted on validation rows and folded into the saved model."""
+        return float(self.metrics.facts.temperature)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return tuple(self.metrics.facts.label_names)
+
+    def predictions(self, split: str = "test", *, calibrated: bool = True) -> Predictions:
+        """What the saved model says about the rows of a split; `calibrated=False`: before the temperature."""
+        from calmix.calibration.files.run_predictions import predictions_of_run
+
+        return predictions_of_run(self.directory, split, calibrated=calibrated)
+
+    def data_map(self) -> DataMap:
+        """What training said about every training row."""
+        from calmix.dynamics.importers import read_data_map
+
+        return read_data_map(self.directory.dynamics_file)
+
+    def model(self, *, trust_remote_code: bool = False) -> PreTrainedModel:
+        """The saved network, calibrated, in evaluation mode."""
+        from calmix.models.loading import load_trained
+
+        if not self.model_path.is_dir():
+            raise UserError(
+                "the model of this run was dropped", file=self.path, remedy="keep it: keep_models='all'"
+            )
+        network: PreTrainedModel = load_trained(self.model_path, trust_remote_code=trust_remote_code)
+        network.eval()
+        return network
+
+    def tokenizer(self) -> Any:
+        """What turns texts, or images, into the inputs of the model."""
+        from transformers import AutoImageProcessor, AutoTokenizer
+
+        kind: Any = AutoImageProcessor if self.metrics.facts.task == "image" else AutoTokenizer
+        return kind.from_pretrained(self.model_path)
+
+    def tables(self) -> list[Table]:
+        from calmix.report.tables import HEADLINE_KEYS, metrics_table
+
+        return [metrics_table(self.directory.metrics(), HEADLINE_KEYS)]
+
+    def warnings(self) -> list[str]:
+        """What is wrong with what was learned; nothing, most of the time."""
+        from calmix.report.learning import learning_lines
+
+        return list(learning_lines(self.directory.metrics()))
+
+    def lines(self) -> list[str]:
+        rows = self.directory.data_checks_file
+        checks = self.metrics.facts.get("data_checks", [])
+        return [
+            *(f"{check['severity']}: {check['split']}: {check['message']}" for check in checks),
+            *([f"rows:   {rows}"] if rows.is_file() else []),
+            f"temperature {self.temperature:.3f}, folded into the saved model",
+            f"model:  {self.model_path}",
+            f"report: {self.report}",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"WARNING: {line}" for line in self.warnings()), super().__str__()])
+
+
+def directory_of(source: Any, argument: str) -> Path:
+    """The directory of a run, a comparison or a calibrated checkpoint, given as an object or by its path."""
+    path = getattr(source, "path", source)
+    if not isinstance(path, str | Path):
+        raise UserError(
+            f"{argument} is {type(source).__name__}", remedy="give a Run, or the path of a directory"
+        )
+    return Path(path)
+
+
+def model_directory(source: Any, argument: str) -> Path:
+    """The same where a model is wanted: of a comparison, its recommended run."""
+    path = directory_of(source, argument)
+    if not is_comparison(path):
+        return path
+
+    from calmix.experiments.recommended_run import recommended_run
+
+    return recommended_run(path).path
