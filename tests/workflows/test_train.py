@@ -113,11 +113,11 @@ def test_a_student_learns_from_a_run(run, frames, small, tmp_path):
         ({"test": {"../up": [{"text": "a", "label": "negative"}]}}, r"test: a set cannot be named '../up'"),
         (
             {"test": {"a": [{"text": "a", "label": "no"}]}},
-            r"test\['a'\] \(in memory\), row 1, column 'label'",
+            r"test\['a'\] \(in memory\), row 1",
         ),
         (
             {"validation": [{"text": " ", "label": "negative"}]},
-            r"validation \(in memory\), row 1, column 'text'",
+            r"validation \(in memory\), row 1",
         ),
         ({"texts": ["a"]}, "texts and labels stand in place of train"),
     ],
