@@ -24,6 +24,8 @@ from calmix.calibration.integrations.accumulators import PredictionMetrics as Pr
 from calmix.calibration.integrations.scorers import CalibrationScorer as CalibrationScorer
 from calmix.calibration.integrations.scorers import calibration_scorers as calibration_scorers
 from calmix.calibration.integrations.trainer_metrics import CalibrationMetrics as CalibrationMetrics
+from calmix.calibration.metrics.agreement import matthews_correlation as matthews_correlation
+from calmix.calibration.metrics.agreement import top_k_accuracy as top_k_accuracy
 from calmix.calibration.metrics.binning import reliability_bins as reliability_bins
 from calmix.calibration.metrics.errors import adaptive_calibration_error as adaptive_calibration_error
 from calmix.calibration.metrics.errors import classwise_calibration_error as classwise_calibration_error

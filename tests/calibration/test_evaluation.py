@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from sklearn.metrics import matthews_corrcoef, top_k_accuracy_score
 
 from calmix.calibration.evaluation import Evaluation, evaluate
 from calmix.calibration.metrics.binning import equal_mass_sums
@@ -70,6 +71,8 @@ def by_hand(predictions, notion, bins, closed):
         "n": len(labels),
         "accuracy": correct.mean(),
         "mean_confidence": confidence.mean(),
+        "confidence_gap": confidence.mean() - correct.mean(),
+        "mcc": matthews_corrcoef(labels, predictions.values.argmax(axis=1)),
         "nll": negative_log_likelihood(predictions.values, labels, from_logits=True),
         "brier": brier_score(predictions.values, labels, from_logits=True),
         "brier_calibration": split.calibration,
@@ -79,6 +82,9 @@ def by_hand(predictions, notion, bins, closed):
         "e_aurc": excess_area_under_risk_coverage(*top),
         "augrc": area_under_generalised_risk_coverage(*top),
     }
+    if predictions.classes > 5:
+        every = np.arange(predictions.classes)
+        values["top5_accuracy"] = top_k_accuracy_score(labels, predictions.values, k=5, labels=every)
     binned = {
         "ece": expected_calibration_error,
         "mce": maximum_calibration_error,
@@ -121,6 +127,18 @@ def test_every_value_is_that_of_its_own_function(notion, classes, bins, closed):
     assert set(found) >= PROMISED
     json.dumps(found, allow_nan=False)
     assert all(type(value) in (int, float, list, str) for value in found.values())
+
+
+@pytest.mark.parametrize(("notion", "classes"), [("top_label", 7), ("classwise", 5), ("positive", 2)])
+def test_every_further_number_of_bins_has_the_ece_that_it_has_alone(notion, classes):
+    predictions = made(700, classes)
+    together = evaluate(predictions, bins=[10, 15, 100], notion=notion)
+    main = evaluate(predictions, bins=10, notion=notion)
+    assert {name: together[name] for name in main} == main
+    for bins in (15, 100):
+        alone = evaluate(predictions, bins=bins, notion=notion)
+        for part in ("", "_ci", "_noise_floor", "_noise_floor_p95"):
+            assert together[f"ece_{bins}_bins{part}"] == alone[f"ece{part}"]
 
 
 @given(

@@ -7,18 +7,21 @@ millions of rows fit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from calmix.calibration.input_checks import Floats
-from calmix.calibration.metrics.binning import Closed, check_bins
+from calmix.calibration.metrics.binning import Closed, bin_counts, check_bins
+from calmix.calibration.metrics.errors import expected_error
 from calmix.calibration.metrics.scores import squared_errors
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.calibration.uncertainty.binary_view import BinaryView
 from calmix.calibration.uncertainty.class_view import ClassView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
+from calmix.calibration.uncertainty.label_view import LabelView, confidence_gap
 from calmix.calibration.uncertainty.measured_value import (
     AccuracyStatistic,
     ErrorStatistic,
@@ -31,8 +34,8 @@ from calmix.calibration.uncertainty.rank_influence import JUMPS as RANK_JUMPS
 from calmix.calibration.uncertainty.rank_influence import METRICS as RANK_METRICS
 from calmix.calibration.uncertainty.rank_influence import RankInfluence, rank_influence, risk_areas
 
-# Values by name, the statistics behind them (none without intervals) and the noise floor of the ECE.
-Measured = tuple[dict[str, float], dict[str, Statistic], NoiseFloor | None]
+# Values by name, the statistics behind them (none without intervals) and the noise floors of the ECEs.
+Measured = tuple[dict[str, float], dict[str, Statistic], dict[str, NoiseFloor]]
 
 NOTIONS = ("top_label", "classwise", "positive")
 # Values of one block of rows: its probabilities are 32 MB.
@@ -42,7 +45,7 @@ BLOCK_VALUES = 1 << 22
 def evaluate(
     predictions: Predictions,
     *,
-    bins: int = 15,
+    bins: int | Sequence[int] = 15,
     closed: Closed = "right",
     notion: Notion = "top_label",
     intervals: bool = True,
@@ -56,7 +59,11 @@ def evaluate(
 
     `ece` is the plug-in value, which noise makes too large; compare it with `ece_noise_floor` (what a
     perfectly calibrated model would show: the mean, and `ece_noise_floor_p95`), or see `ece_corrected`
-    and `ece_ci`.
+    and `ece_ci`. Of several numbers of `bins` the first is that of all metrics; the ECE of each further
+    number M is `ece_M_bins`, with its interval and noise floor.
+
+    `confidence_gap` is the mean confidence minus the accuracy; `top5_accuracy` is there for more than five
+    classes.
 
     >>> predictions = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1])
     >>> result = evaluate(predictions, bins=1)
@@ -74,17 +81,22 @@ class Evaluation:
     def __init__(
         self,
         *,
-        bins: int = 15,
+        bins: int | Sequence[int] = 15,
         closed: Closed = "right",
         notion: Notion = "top_label",
         intervals: bool = True,
     ) -> None:
-        check_bins(bins, closed)
+        counts = bin_counts(bins)
+        for count in counts:
+            check_bins(count, closed)
         if notion not in NOTIONS:
             raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, not {notion!r}")
-        self.bins, self.closed, self.notion, self.intervals = bins, closed, notion, intervals
+        self.bins, self.closed, self.notion, self.intervals = counts[0], closed, notion, intervals
+        self.further_bins = counts[1:]
         self.rows = 0
         self._classes: ClassView | None = None
+        self._further: list[ClassView] = []
+        self._labels: LabelView | None = None
         self._top: list[ConfidenceSample] = []
         self._noted: list[list[ConfidenceSample]] = []
         # Of each group of rows: rows, right answers, log loss, squared error, what errors added to both.
@@ -107,21 +119,29 @@ class Evaluation:
             raise ValueError(
                 f"notion 'positive' needs two classes, not {classes}; use 'classwise' or 'top_label'"
             )
-        self._classes = ClassView(classes, bins=self.bins, closed=self.closed, grouped=self.intervals)
+        views = [
+            ClassView(classes, bins=bins, closed=self.closed, grouped=self.intervals)
+            for bins in (self.bins, *(self.further_bins if self.notion == "classwise" else ()))
+        ]
+        self._classes, self._further = views[0], views[1:]
+        self._labels = LabelView(classes, grouped=self.intervals)
         columns = {"top_label": 0, "positive": 1, "classwise": classes}[self.notion]
         self._noted = [[] for _ in range(columns)]
 
     def _update_block(self, block: Predictions) -> None:
-        assert self._classes is not None
+        assert self._classes is not None and self._labels is not None
         probabilities = np.minimum(block.probabilities(), 1.0)
         correct = block.correct()
         dealt = deal_rows(self.rows, len(block))
-        self._top.append(ConfidenceSample.pack(probabilities.max(axis=1), correct))
+        confidence = probabilities.max(axis=1)
+        self._top.append(ConfidenceSample.pack(confidence, correct))
+        self._labels.update(block, confidence, correct, dealt)
         noted = {0: (), 1: (1,)}.get(len(self._noted), range(block.classes))
         for place, column in enumerate(noted):
             came_true = block.labels == column
             self._noted[place].append(ConfidenceSample.pack(probabilities[:, column].copy(), came_true))
-        self._classes.update(probabilities, block.labels, dealt)
+        for view in (self._classes, *self._further):
+            view.update(probabilities, block.labels, dealt)
         log_loss = -block.gold_log_probability()
         columns = [None, correct, log_loss, squared_errors(probabilities, block.labels)]
         if self.intervals:
@@ -133,22 +153,22 @@ class Evaluation:
 
     def result(self, *, seed: int = 0) -> dict[str, Any]:
         """All values, with intervals if they were asked for, as plain numbers."""
-        values, statistics, floor = self.measure(seed)
+        values, statistics, floors = self.measure(seed)
         result: dict[str, Any] = {"n": self.rows}
         for name, value in values.items():
             result[name] = value
             if name in statistics:
                 result[f"{name}_ci"] = list(statistics[name].limits(seed))
-            if name == "ece":
-                if isinstance(ece := statistics.get("ece"), ErrorStatistic):
-                    result["ece_corrected"] = ece.interval(seed).corrected
-                if floor is not None:
-                    result["ece_noise_floor"], result["ece_noise_floor_p95"] = floor.mean, floor.p95
+            if name == "ece" and isinstance(ece := statistics.get("ece"), ErrorStatistic):
+                result["ece_corrected"] = ece.interval(seed).corrected
+            if name in floors:
+                result[f"{name}_noise_floor"] = floors[name].mean
+                result[f"{name}_noise_floor_p95"] = floors[name].p95
         return result | {"notion": self.notion, "bins": self.bins, "closed": self.closed}
 
     def measure(self, seed: int, *, noise_floor: bool = True) -> Measured:
         """Everything that can be said of the rows so far; a difference needs no noise floor."""
-        if self._classes is None:
+        if self._classes is None or self._labels is None:
             raise ValueError("no rows to evaluate")
         top = BinaryView(self._joined(self._top), bins=self.bins, closed=self.closed)
         notion = top
@@ -156,8 +176,12 @@ class Evaluation:
             notion = BinaryView(self._joined(self._noted[0]), bins=self.bins, closed=self.closed)
         classes = self._classes.values()
         values = self._average_values(classes)
+        values |= self._labels.values()
         values["mean_confidence"] = float(top.width_sums.confidence.sum() / self.rows)
+        values["confidence_gap"] = values["mean_confidence"] - values["accuracy"]
         values |= self._classwise_values(classes) if self.notion == "classwise" else notion.values()
+        further = self._further_views(notion)
+        values |= {name: self._ece_of(view) for name, view in further.items()}
         areas = risk_areas(top.ordered)
         values |= {
             "classwise_ece": classes["ece"],
@@ -166,17 +190,44 @@ class Evaluation:
             "augrc": areas.augrc,
         }
         if not self.intervals:
-            return values, {}, None
+            return values, {}, {}
         statistics = self._average_statistics(top, values) | self._rank_statistics(top, values)
+        statistics |= self._labels.statistics()
+        statistics["confidence_gap"] = confidence_gap(top.sample)
+        for name, view in further.items():
+            if isinstance(view, ClassView):
+                statistics[name] = view.statistic("ece", top)
+            else:
+                statistics[name] = view.statistic("ece")
         statistics["classwise_ece"] = self._classes.statistic("ece", top)
         if self.notion == "classwise":
             errors = ("ece", "mce", "rmsce", "oe")
             statistics |= {name: self._classes.statistic(name, top) for name in errors}
             statistics |= ClassView.mass_statistics(self._class_views(), top.mean_gap)
-            columns = [self._joined(part) for part in self._noted]
-            return values, statistics, self._classes.noise_floor(columns, seed) if noise_floor else None
-        floor = notion.noise_floor(seed) if noise_floor else None
-        return values, {**statistics, **notion.statistics()}, floor
+        else:
+            statistics |= notion.statistics()
+        main = {"ece": self._classes if self.notion == "classwise" else notion}
+        floors = self._noise_floors({**main, **further}, seed) if noise_floor else {}
+        return values, statistics, floors
+
+    def _further_views(self, notion: BinaryView) -> dict[str, BinaryView | ClassView]:
+        """Of every further number of bins: where its ECE is found."""
+        names = [f"ece_{bins}_bins" for bins in self.further_bins]
+        if self.notion == "classwise":
+            return dict(zip(names, self._further, strict=True))
+        views = [BinaryView(notion.sample, bins=bins, closed=self.closed) for bins in self.further_bins]
+        return dict(zip(names, views, strict=True))
+
+    @staticmethod
+    def _ece_of(view: BinaryView | ClassView) -> float:
+        return view.values()["ece"] if isinstance(view, ClassView) else expected_error(view.width_sums)
+
+    def _noise_floors(self, views: dict[str, BinaryView | ClassView], seed: int) -> dict[str, NoiseFloor]:
+        columns = [self._joined(part) for part in self._noted]
+        return {
+            name: view.noise_floor(columns, seed) if isinstance(view, ClassView) else view.noise_floor(seed)
+            for name, view in views.items()
+        }
 
     @staticmethod
     def _joined(parts: list[ConfidenceSample]) -> ConfidenceSample:

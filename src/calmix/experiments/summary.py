@@ -1,4 +1,4 @@
-"""Mean and standard deviation over seeds, and which arms are better than their `plain` + temperature.
+"""Mean, standard deviation and standard error over seeds; which arms are better than `plain` + temperature.
 
 An arm is marked in a metric of a split if its paired difference to its `plain` + temperature is in its favour
 and significant at 5 %, corrected for the number of arms (`significance`).
@@ -7,6 +7,7 @@ and significant at 5 %, corrected for the number of arms (`significance`).
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,7 +44,9 @@ def _summary_of(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> dict[
     for metric in metrics:
         values = [run[metric] for run in runs if run.get(metric) is not None]
         record[f"{metric}_mean"] = statistics.fmean(values) if values else None
-        record[f"{metric}_std"] = statistics.stdev(values) if len(values) > 1 else None
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        record[f"{metric}_std"] = deviation
+        record[f"{metric}_se"] = None if deviation is None else deviation / math.sqrt(len(values))
     return record
 
 
@@ -65,7 +68,7 @@ def mark_better(records: Sequence[dict[str, Any]], differences: Sequence[Mapping
 def write_summary(summary: Sequence[dict[str, Any]], metrics: Sequence[str], path: Path) -> Path:
     """`summary.csv`: what each arm reached; fractions, not percentages."""
     names = ["split", "method", "arm", "stage", "in_sample", "seeds", "n"]
-    titles = [*names, *(f"{metric}_{kind}" for metric in metrics for kind in ("mean", "std"))]
+    titles = [*names, *(f"{metric}_{kind}" for metric in metrics for kind in ("mean", "std", "se"))]
     with replacing(path) as fresh, fresh.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*titles, *(f"{metric}_better" for metric in CONTESTED)])

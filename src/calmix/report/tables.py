@@ -153,6 +153,15 @@ METRICS = (
     Metric("mce", "MCE %", "largest gap of any bin, however few its rows", 100, 2),
     Metric("aurc", "AURC", "area under the risk-coverage curve: mean error rate of what is accepted"),
     Metric("augrc", "AUGRC", "mean share of all rows that are accepted and wrong"),
+    Metric(
+        "confidence_gap",
+        "Confidence gap %",
+        "mean confidence minus accuracy: above 0 overconfident on average, below 0 underconfident",
+        100,
+        2,
+    ),
+    Metric("mcc", "MCC", "Matthews correlation of predicted and true classes", decimals=3),
+    Metric("top5_accuracy", "Top-5 %", "rows whose label is among the five most probable classes", 100, 1),
 )
 # What fits in a terminal of 80 columns.
 HEADLINE_KEYS = ("accuracy", "nll", "ece", "ece_noise_floor")
@@ -163,7 +172,8 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
 
     `keys` picks columns (`HEADLINE_KEYS` for a terminal); all by default.
     """
-    shown = [metric for metric in METRICS if keys is None or metric.key in keys]
+    measured = {key for stages in metrics["splits"].values() for values in stages.values() for key in values}
+    shown = [metric for metric in METRICS if (keys is None or metric.key in keys) and metric.key in measured]
     rows = []
     marks = set()
     for split, stages in metrics["splits"].items():
@@ -190,6 +200,8 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
 
 
 def _cell(metric: Metric, values: Mapping[str, Any]) -> str:
+    if values.get(metric.key) is None:  # of few classes, or measured by an earlier version
+        return "–"
     shown = metric.show(values[metric.key])
     if metric.key == "ece":
         return " ".join([ece_text(values), *ece_marks(values)])

@@ -1,5 +1,6 @@
 """Metrics as pure functions: binning, calibration errors, proper scores, selective prediction, OOD detection.
 
+agreement        How predicted and true classes agree, beyond the share of right answers
 binning          Confidence bins: where a confidence falls, and what each bin holds
 class_bins       The bins of every class at once: [C, M] sums of p_k and of "the label is k"
 compensated_sum  Sums in float64 of data that come in pieces, whatever the number

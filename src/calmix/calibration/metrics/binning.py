@@ -7,6 +7,7 @@ bin and 1 in the last.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,6 +35,18 @@ def check_bins(bins: int, closed: str) -> None:
         raise ValueError(f"bins must be a whole number above 0, not {bins!r}")
     if closed not in ("right", "left"):
         raise ValueError(f"closed must be 'right' or 'left', not {closed!r}")
+
+
+def bin_counts(bins: int | Sequence[int]) -> tuple[int, ...]:
+    """One number of bins, or several of which the first is the main one; each is taken once.
+
+    >>> bin_counts(15), bin_counts([10, 15, 10])
+    ((15,), (10, 15))
+    """
+    several = (bins,) if isinstance(bins, int | np.integer | str | float) else tuple(bins)
+    if not several:
+        raise ValueError("bins must be a whole number above 0, or several of them")
+    return tuple(dict.fromkeys(several))
 
 
 def bin_edges(bins: int) -> Floats:

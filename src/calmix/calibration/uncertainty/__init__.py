@@ -9,6 +9,7 @@ error_fields       Calibration errors as norms of the bins' gaps: what `inversio
 gamma_limits       Limits of a mean to which rare rows add much: they know how little was seen
 intervals          Intervals of calibration errors for arrays of confidence and correctness
 inversion          Intervals of calibration errors
+label_view         Metrics of predicted and true classes with their intervals
 mean_gap           How far mean confidence and accuracy may be apart: what a calibration error cannot hide
 measured_value     A measured value with what its interval, and its difference from another model's
 multiplicity       Several tests at once: how often a false finding may be made among all of them

@@ -1,0 +1,92 @@
+"""How predicted and true classes agree, beyond the share of right answers: Matthews correlation and top-k.
+
+With P_k and T_k the shares of class k among the predicted and the true classes, and a the accuracy:
+
+    MCC = (a - sum_k P_k T_k) / sqrt((1 - sum_k P_k^2) (1 - sum_k T_k^2))
+
+0 where all predictions, or all labels, are one class. For two classes it is the phi coefficient.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.predictions import Predictions
+
+
+def matthews_correlation(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Matthews correlation coefficient of predicted and true classes, both from 0.
+
+    >>> round(matthews_correlation([0, 0, 1, 1], [0, 1, 1, 1]), 4)
+    0.5774
+    """
+    guessed, true = np.asarray(predicted, dtype=np.int64), np.asarray(labels, dtype=np.int64)
+    if guessed.ndim != 1 or guessed.shape != true.shape or not len(true):
+        raise ValueError(f"predicted classes {guessed.shape} and labels {true.shape} must have one length")
+    classes = int(max(guessed.max(), true.max())) + 1
+    shares = (np.bincount(of, minlength=classes) / len(true) for of in (guessed, true))
+    return matthews_of_shares(float((guessed == true).mean()), *shares)
+
+
+def matthews_of_shares(accuracy: float, predicted: Floats, labels: Floats) -> float:
+    """The MCC by accuracy and the shares of the classes.
+
+    >>> matthews_of_shares(1.0, np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+    1.0
+    """
+    spread = _spread(predicted, labels)
+    return float((accuracy - predicted @ labels) / spread) if spread > 0 else 0.0
+
+
+def matthews_influence(accuracy: float, predicted: Floats, labels: Floats) -> tuple[Floats, Floats, float]:
+    """(u, v, w): a row of class k that is predicted as j changes the MCC by (u_j + v_k + w [j = k]) / n.
+
+    The derivative of the MCC in the shares: what a jackknife finds, without leaving rows out. Its mean is 0.
+    """
+    spread, value = _spread(predicted, labels), matthews_of_shares(accuracy, predicted, labels)
+    if spread == 0:
+        return np.zeros_like(predicted), np.zeros_like(labels), 0.0
+    met = float(predicted @ labels)
+    squares, label_squares = predicted @ predicted, labels @ labels
+    guessed = (met - labels) / spread + value * (predicted - squares) / (1 - squares)
+    true = (met - predicted) / spread + value * (labels - label_squares) / (1 - label_squares)
+    return guessed - accuracy / spread, true, 1.0 / spread
+
+
+def in_top(predictions: Predictions, count: int) -> npt.NDArray[np.bool_]:
+    """Whether the label of every row is among its `count` most probable classes; of ties, the first classes.
+
+    >>> scores = Predictions.from_logits([[3.0, 2.0, 1.0], [1.0, 1.0, 1.0]], [1, 2])
+    >>> in_top(scores, 2).tolist()
+    [True, False]
+    """
+    scores, labels = predictions.values, predictions.labels
+    gold = scores[np.arange(len(labels)), labels][:, None]
+    earlier = np.arange(scores.shape[1]) < labels[:, None]
+    ahead = (scores > gold) | ((scores == gold) & earlier)
+    return np.asarray(ahead.sum(axis=1) < count)
+
+
+def top_k_accuracy(predictions: Predictions, count: int = 5) -> float:
+    """The share of rows whose label is among the `count` most probable classes.
+
+    >>> top_k_accuracy(Predictions.from_logits([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]], [1, 0]), 2)
+    0.5
+    """
+    if count < 1:
+        raise ValueError(f"count must be 1 or more, not {count}")
+    return float(in_top(predictions, count).mean())
+
+
+def class_counts(classes: Integers, dealt: Integers, number: int, groups: int) -> Floats:
+    """[groups, number]: how often each class came in each group of rows."""
+    counted = np.bincount(dealt * number + classes, minlength=groups * number)
+    return np.asarray(counted, dtype=np.float64).reshape(groups, number)
+
+
+def _spread(predicted: Floats, labels: Floats) -> float:
+    # Not below 0: the shares of one class are 1 up to rounding.
+    product = (1.0 - predicted @ predicted) * (1.0 - labels @ labels)
+    return float(np.sqrt(product)) if product > 1e-24 else 0.0
