@@ -92,3 +92,18 @@ def test_evaluations_are_logged_with_a_prefix_and_the_step(trainer):
     (entry,) = hf_compat.evaluations(trainer, "nll")
     assert entry["eval_nll"] == 0.5 and entry["step"] == 0
     assert hf_compat.evaluations(SimpleNamespace(state=trainer.state), "no_such_metric") == []
+
+
+def test_the_parameters_that_are_clipped_can_be_chosen(make_trainer):
+    class ClipsTheHead(hf_compat.ClippingMixin, Trainer):
+        def clipped_parameters(self, model):
+            return model.classifier.parameters()
+
+    assert ClipsTheHead.clips_chosen_parameters()
+    trainer = make_trainer(trainer=ClipsTheHead, max_grad_norm=1e-3)
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    trainer._clip_grad_norm(trainer.model)
+    head = [parameter.grad for parameter in trainer.model.classifier.parameters()]
+    assert sum(float(gradient.square().sum()) for gradient in head) ** 0.5 == pytest.approx(1e-3, rel=1e-3)
+    assert torch.equal(trainer.model.bert.pooler.dense.bias.grad, torch.ones(32))

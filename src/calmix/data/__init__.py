@@ -2,6 +2,7 @@
 
 augmentation     Random crops, flips and rotations of training images
 batches          The sampler of training batches, and the keys that rows carry through a batch
+cached_states    Tokenised rows that bring the cached states of their sequences along
 checks           What is suspicious about the data of a run, found before training
 columns          Which columns of a table are what, and the input columns with every value checked
 duplicates       Rows with the same input: texts that agree but for case and blanks
@@ -22,5 +23,6 @@ rows             Rows: a split in memory, an Arrow table whose rows keep their i
 sampling         Stratified parts of `Rows`: every class keeps its share
 sources          Where a split is read from: a data file, a directory of splits, or a dataset on the hub
 splits           The splits of a run: training, validation and any number of test sets
+state_cache      Hidden states of token sequences on disk: memory-mapped, computed once
 unlabelled       Labelled rows with unlabelled ones behind them, as one training set
 """

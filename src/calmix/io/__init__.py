@@ -1,6 +1,7 @@
 """One table reader and writer, atomic writes, locks, checksums, the run directory.
 
 arrow_values    Arrow columns as Python values and as texts; what has no such form is named by its row
+cache_directory  Where calmix keeps what several runs share: first stages, cached activations
 directory_lock  One writer at a time
 formats         Which format a table file has: by its name alone, never by its content
 json_records    JSON: one object per line, a list of objects, or an object of columns

@@ -4,6 +4,7 @@ networks/          Networks that transformers does not have, each in one file of
 built_in           The networks that `--model` knows by name
 cutting            A smaller network out of a larger one: the same checkpoint with fewer layers
 folding            Fold a calibrator into the last linear layer
+frozen_prefix      The first layers of an encoder, frozen: their output is a fixed function of a text
 head_dropout       Dropout before the last layer of transformers' ResNet, which has none of its own
 hf_compat          What calmix relies on in networks beyond the documented interface of transformers and torch
 inputs             How rows become what a network takes: a tokenizer for texts

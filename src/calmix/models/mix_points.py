@@ -54,6 +54,9 @@ class MixPoints:
         self.model = base_model(model)
         self.reads_images = reads_images(self.model)
         self.layers, self.is_shared, self.depth = _find_layers(self.model)
+        prefix: Any = getattr(self.model, "frozen_prefix", None)
+        self.lowest = prefix.layers if prefix is not None and prefix.is_cached else 0
+        """What is cached below this depth cannot be mixed."""
         self._head: tuple[nn.Module, int] | None = None
 
     @property
@@ -71,6 +74,14 @@ class MixPoints:
         if not 0 <= depth <= self.head:
             raise UserError(
                 f"{type(self.model).__name__} has no mix point {depth}", remedy=f"it has {self.describe()}"
+            )
+        if depth < self.lowest:
+            place = "the embeddings" if depth == 0 else f"layer {depth}"
+            raise UserError(
+                f"rows cannot be mixed at {place}: the activations of the first {self.lowest} layers are "
+                "cached (--freeze-layers)",
+                remedy="choose a method that mixes above them, such as cls-mixup, or use --freeze-cache off, "
+                "which runs the frozen layers in every step",
             )
 
     def hook(self, depth: int, transform: Transform, inputs: Mapping[str, Any]) -> MixHooks:

@@ -8,8 +8,10 @@ checkpointing      When checkpoints are written in training, and how each of the
 checkpoints        Checkpoints that a killed run can be continued from
 configuration      `TrainConfig`: every option of a run, declared once and checked
 default_settings   Learning rate and epochs where the user gives none
+frozen_layers      `--freeze-layers`: the first layers are frozen, and their activations cached
 hf_compat          What calmix relies on in the Trainer beyond its documented interface
 journal            What a run writes down as it goes: sums of every epoch
+lazy_embeddings    AdamW that leaves the word embeddings of absent words alone, and loses nothing by it
 learning           Whether a run has learned anything: signs that it has not, and what to change
 model_settings     Settings of training that suit the built-in networks, where the user says nothing else
 optimization       Optimisers and schedules beside those of the Trainer

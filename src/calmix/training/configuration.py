@@ -158,6 +158,18 @@ class TrainConfig:
         TRAINING, least=1,
     )
     freeze_embeddings: bool = option(False, "Do not train the word embeddings: faster.", TRAINING)
+    freeze_layers: int | None = option(
+        None, "Freeze the embeddings and the first N layers, and cache their activations: faster.",
+        TRAINING, least=1,
+    )
+    freeze_cache: str = option(
+        "float32", "Precision of cached activations; off: frozen layers run in every step.",
+        TRAINING, choices=("float32", "float16", "off"), needs="freeze_layers",
+    )
+    freeze_cache_limit: float = option(
+        20.0, "GiB of disk for cached activations; those unused for longest make room.",
+        TRAINING, affects="nothing", vary=False, above=0, needs="freeze_layers",
+    )
     dynamics: str = option(
         "training", "When training dynamics are recorded.",
         TRAINING, choices=DYNAMICS, trainer="dynamics",
@@ -243,8 +255,9 @@ class TrainConfig:
                 and not getattr(self, declared.needs)
                 and getattr(self, name) != declared.default
             ):
+                needed = argument(declared.needs) if "_" in declared.needs else f"a {declared.needs}"
                 raise UserError(
-                    f"{argument(name)} without a {declared.needs}", remedy=f"give {argument(declared.needs)}"
+                    f"{argument(name)} without {needed}", remedy=f"give {argument(declared.needs)}"
                 )
         if self.unlabelled and self.label_weight == 1:
             raise UserError(
@@ -267,6 +280,11 @@ class TrainConfig:
 
     def _check_trainer(self) -> None:
         """Nothing that calmix decides is set behind its back, and nothing in vain."""
+        if self.freeze_layers is not None and self.trainer.get("torch_compile"):
+            raise UserError(
+                f"{argument('freeze_layers')} does not work with torch_compile",
+                remedy="leave one of them out",
+            )
         for name in self.trainer:
             if name in OWNED:
                 raise UserError(f"trainer: {name} is calmix's own", remedy=f"use {OWNED[name]}")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 from transformers import Trainer
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint
@@ -66,6 +67,26 @@ class StepRowsMixin(TrainerBase):
         if self.args.world_size > 1:
             rows = int(self.accelerator.reduce(torch.tensor(rows, device=device)).item())
         return batches, max(rows, 1)
+
+
+class ClippingMixin(TrainerBase):
+    """Mixin: the parameters whose gradients the Trainer clips can be chosen."""
+
+    @staticmethod
+    def clips_chosen_parameters() -> bool:
+        """Whether this version of the Trainer has the method that is replaced here."""
+        return hasattr(Trainer, "_clip_grad_norm")
+
+    def clipped_parameters(self, model: nn.Module) -> Iterable[nn.Parameter] | None:
+        """None: all parameters of the network."""
+        return None
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        chosen = self.clipped_parameters(model)
+        if chosen is None:
+            own: Any = super()
+            return own._clip_grad_norm(model)
+        return self.accelerator.clip_grad_norm_(chosen, self.args.max_grad_norm)
 
 
 def checkpoint_path(output: Path | str, step: int) -> Path:

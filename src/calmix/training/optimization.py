@@ -11,6 +11,7 @@ All parameters decay alike, as they do in those papers; the Trainer's own optimi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -18,7 +19,8 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from transformers import TrainerCallback
 
-from calmix.training.hf_compat import TrainerBase, set_own_scheduler
+from calmix.training.hf_compat import ClippingMixin, set_own_scheduler
+from calmix.training.lazy_embeddings import LazyAdamW, lazy_embedding
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
 from calmix.user_error import UserError
 
@@ -40,7 +42,7 @@ def read_optimizer(text: str) -> tuple[Any, dict[str, Any]]:
     return made, options
 
 
-class OptimizerMixin(TrainerBase):
+class OptimizerMixin(ClippingMixin):
     """Mixin for a Trainer whose arguments may name an `optimizer` and a `schedule`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,6 +51,13 @@ class OptimizerMixin(TrainerBase):
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         named = getattr(self.args, "optimizer", None)
+        if named is None and self.optimizer is None and (embedding := self.lazy_embedding()) is not None:
+            settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)[1]  # type: ignore[arg-type]
+            self.optimizer_cls_and_kwargs = (LazyAdamW, {**settings, "embedding": embedding})
+            lazy: Any = super().create_optimizer(model)
+            self.optimizer_cls_and_kwargs = None
+            self.add_callback(FinishLazy(lazy))
+            return lazy  # type: ignore[no-any-return]
         if named is None or self.optimizer is not None:
             return super().create_optimizer(model)
         made, options = read_optimizer(named)
@@ -56,6 +65,25 @@ class OptimizerMixin(TrainerBase):
         trained = [parameter for parameter in of.parameters() if parameter.requires_grad]
         self.optimizer = made(trained, lr=self.args.learning_rate, **options)
         return self.optimizer
+
+    def lazy_embedding(self) -> nn.Embedding | None:
+        """The word embeddings, where the Trainer's own optimiser is an AdamW that can leave absent words
+        alone."""
+        args: Any = self.args
+        named = getattr(args.optim, "value", args.optim)
+        is_adamw = named in ("adamw_torch", "adamw_torch_fused") and not args.optim_args
+        if not is_adamw or args.weight_decay or args.fp16 or not args.max_grad_norm > 0 or args.torch_compile:
+            return None
+        if self.optimizer_cls_and_kwargs is not None or args.deepspeed or args.fsdp:
+            return None
+        if not self.clips_chosen_parameters():
+            return None
+        model = self.accelerator.unwrap_model(self.model)
+        return lazy_embedding(model, processes=args.world_size, accumulation=args.gradient_accumulation_steps)
+
+    def clipped_parameters(self, model: nn.Module) -> Iterable[nn.Parameter] | None:
+        optimizer: Any = getattr(self.optimizer, "optimizer", self.optimizer)
+        return optimizer.clippable(model.parameters()) if isinstance(optimizer, LazyAdamW) else None
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
@@ -68,6 +96,16 @@ class OptimizerMixin(TrainerBase):
         assert chosen is not None
         factors = LambdaLR(chosen, lambda step: schedule(step / per_epoch, num_training_steps / per_epoch))
         return set_own_scheduler(self, factors)
+
+
+class FinishLazy(TrainerCallback):
+    """After training all embeddings are up to date, and the network is an ordinary one."""
+
+    def __init__(self, optimizer: LazyAdamW) -> None:
+        self.lazy = optimizer
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.lazy.finish()
 
 
 class NormCap(TrainerCallback):

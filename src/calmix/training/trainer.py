@@ -41,6 +41,7 @@ from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
 from calmix.mixing.step import HiddenTransform, Mix, Moment, RowLosses, Step
+from calmix.models.frozen_prefix import STATES
 from calmix.models.hf_compat import first_position, last_linear
 from calmix.models.mix_points import MixHooks, MixPoints
 from calmix.runtime.double_precision import in_double
@@ -339,7 +340,7 @@ class Forward:
         cut: HiddenTransform | Sequence[HiddenTransform] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        batch = self.inputs if inputs is None else inputs
+        batch = self.inputs if inputs is None else self.without_stale_states(inputs)
         if self.layer_hooks is not None:
             raise RuntimeError("a step that mixes at a layer runs the network once")
         cuts = [] if cut is None else list(cut) if isinstance(cut, Sequence) else [cut]
@@ -357,6 +358,12 @@ class Forward:
                     self.layer_hooks = hooks
                 else:
                     hooks.remove()
+
+    def without_stale_states(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Cached activations are those of the rows as they are: where a method has padded or changed them,
+        the frozen layers run again."""
+        changed = any(inputs.get(name) is not value for name, value in self.inputs.items())
+        return {name: value for name, value in inputs.items() if name != STATES} if changed else inputs
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

@@ -55,6 +55,7 @@ from calmix.runtime.progress import Progress, quiet, silence_transformers
 from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import KEPT, newest_complete
 from calmix.training.configuration import TrainConfig
+from calmix.training.frozen_layers import freeze_layers, train_from_cache
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
@@ -176,6 +177,7 @@ def train_pass(
     if config.freeze_embeddings:
         freeze_embeddings(network)
     checkpoints = place / "checkpoints"
+    prefix = freeze_layers(config, network, rows)
     trainer = MixupTrainer(
         model=network.model,
         args=pass_arguments(config, checkpoints),
@@ -186,6 +188,7 @@ def train_pass(
     trainer.checkpoints_kept = KEPT
     quiet(trainer)
     trainer.add_callback(Progress(title))
+    train_from_cache(config, trainer, prefix, {"train": rows})
     checkpoint = newest_complete(checkpoints)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     recorder = trainer.merged_recorder()
@@ -236,6 +239,8 @@ def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -
     }
     later = {"augment": config.augment, "optimizer": config.optimizer, "schedule": config.schedule}
     settings |= {name: value for name, value in later.items() if value is not None}
+    if config.freeze_layers is not None:
+        settings |= {"freeze_layers": config.freeze_layers, "freeze_cache": config.freeze_cache}
     if not is_alone():
         settings["processes"] = process_count()
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())

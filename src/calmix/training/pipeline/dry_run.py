@@ -24,6 +24,7 @@ from calmix.runtime.progress import Progress, silence_transformers
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
+from calmix.training.frozen_layers import freeze_layers
 from calmix.training.pipeline.prepared import Prepared, make_network, read_data
 from calmix.training.pipeline.recipe import make_trainer
 from calmix.training.pipeline.settling import settle
@@ -57,6 +58,7 @@ def rehearse(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
         if unlabelled is not None:
             some = unlabelled.select(np.arange(min(len(unlabelled), ROWS)))
             encoded["unlabelled"] = network.inputs.encode(some)
+        freeze_layers(config, network, encoded["train"])
         prepared = Prepared(replace(splits, train=few), encoded, network.model, network.inputs, [])
         groups = any_groups(config, few.class_count, len(few))
         trainer = make_trainer(config, RunDirectory(Path(place)), prepared, Progress(config.method), groups)

@@ -47,6 +47,8 @@ def finish(
     """Predictions, temperature, metrics, dynamics and the folded checkpoint."""
     splits = prepared.splits
     named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
+    if prepared.prefix is not None:
+        prepared.prefix.remove()  # the whole network from here on, as whoever loads it will have it
     # Without mixed precision: the saved model will be asked without it too.
     model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
     predictor = in_full_precision(model, trainer)
@@ -64,7 +66,7 @@ def finish(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         scaling = TemperatureScaling().fit(validation.values, validation.labels)
-    check_chosen(run, trainer, scaling.nll_before_)
+    check_chosen(run, trainer, scaling.nll_before_, is_half=config.freeze_cache == "float16")
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
     write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
@@ -120,8 +122,10 @@ def finish(
     trainer.accelerator.wait_for_everyone()
 
 
-def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float) -> None:
+def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float, *, is_half: bool = False) -> None:
     """See that the model in hand is that of the chosen epoch: its `measured` NLL is what it was then.
+
+    `is_half`: the epochs were evaluated from activations in half precision.
 
     A best checkpoint that is gone is passed over by the Trainer: the last epoch would be saved in its name.
     """
@@ -130,7 +134,7 @@ def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float) -> N
     if not chosen:
         return
     expected = chosen[-1]["eval_nll"]
-    is_mixed = bool(trainer.args.bf16 or trainer.args.fp16)
+    is_mixed = bool(trainer.args.bf16 or trainer.args.fp16) or is_half
     if abs(measured - expected) > (NLL_TOLERANCE_MIXED if is_mixed else NLL_TOLERANCE) * (1 + expected):
         raise UserError(
             f"the weights of the chosen epoch {round(chosen[-1]['epoch'])} are lost: validation NLL is "

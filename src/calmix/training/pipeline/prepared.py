@@ -14,11 +14,13 @@ from calmix.data.sampling import stratified_sample
 from calmix.data.splits import Splits, read_splits
 from calmix.io.run_directory import RunDirectory
 from calmix.models.cutting import cut_layers
+from calmix.models.frozen_prefix import FrozenPrefix
 from calmix.models.inputs import Encoded, Inputs
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
+from calmix.training.frozen_layers import freeze_layers
 from calmix.training.pipeline.guidance import Guidance, needs_plain_run
 
 
@@ -35,6 +37,8 @@ class Prepared:
     """What a plain run said about the training rows, where one came first."""
     teaching: Teaching | None = None
     """The teachers of a student."""
+    prefix: FrozenPrefix | None = None
+    """The layers that are frozen."""
 
     def fingerprints(self) -> dict[str, str]:
         """What a run is made of, beside its options: a run that goes on must find the same."""
@@ -68,7 +72,8 @@ def prepare(
     encoded |= {name: inputs.encode(rows) for name, rows in others.items()}
     findings = check_splits(splits) + (teaching.findings(splits) if teaching is not None else [])
     findings += inputs.findings(encoded, {"train": splits.train, **others})
-    return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching)
+    prefix = freeze_layers(config, network, encoded["train"])
+    return Prepared(splits, encoded, network.model, inputs, findings, guidance, teaching, prefix)
 
 
 def read_data(config: TrainConfig) -> Splits:

@@ -30,6 +30,7 @@ from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import KEPT, newest_complete, remove_newer
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import Teacher
+from calmix.training.frozen_layers import train_from_cache
 from calmix.training.pipeline.finalise import finish
 from calmix.training.pipeline.guidance import needs_plain_run
 from calmix.training.pipeline.output_directory import as_begun, check_output
@@ -121,6 +122,8 @@ def _train(
         known = prepared.guidance.known_rows() if prepared.guidance else None
         trainer = make_trainer(config, run, prepared, progress, known)
         trainer.preflight(is_taught=prepared.teaching is not None)
+        trained = {name: rows for name, rows in prepared.encoded.items() if name not in prepared.splits.tests}
+        train_from_cache(config, trainer, prepared.prefix, trained)
         checkpoint = find_checkpoint(run) if resume else None
         # All have seen what was in the run directory before the first one changes it.
         trainer.accelerator.wait_for_everyone()

@@ -7,12 +7,12 @@ that it is trained once for all that follow.
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calmix.io.cache_directory import cache_directory
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
 from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
@@ -29,13 +29,10 @@ from calmix.training.pipeline.run_files import tidy_finished, writing_to
 from calmix.training.pipeline.run_store import RunStore, list_model_again, make_resumable
 from calmix.training.pipeline.settling import settled_to_train
 
-CACHE_VARIABLE = "CALMIX_CACHE"
-
 
 def default_store() -> RunStore:
-    """The store of first stages: the directory that CALMIX_CACHE names, else ~/.cache/calmix."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return RunStore((Path(named) if named else Path.home() / ".cache" / "calmix") / "runs")
+    """The store of first stages."""
+    return RunStore(cache_directory() / "runs")
 
 
 def train_staged(
