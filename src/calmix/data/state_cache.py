@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from calmix.data.encoding import EncodedRows
 from calmix.io.manifest import find_damage, make_manifest, sync
 from calmix.io.run_directory import remove_leftovers, replacing, write_json
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 GIB = 1 << 30
 SEGMENT_BYTES = GIB // 4
@@ -175,7 +175,7 @@ class StateCache:
         if self.dtype == np.float16 and not np.abs(states).max() < np.finfo(np.float16).max:
             raise UserError(
                 "the activations of this network are too large for half precision",
-                remedy="use --freeze-cache float32",
+                remedy=f"use {argument('freeze_cache', 'float32')}",
             )
         return states
 
@@ -199,8 +199,8 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
         raise UserError(
             f"the cached activations would take {size_in_words(kept + needed)}, and the limit is "
             f"{size_in_words(limit)}",
-            remedy="use --freeze-cache float16, raise --freeze-cache-limit, or use --freeze-cache off, which "
-            "runs the frozen layers in every step",
+            remedy=f"use {argument('freeze_cache', 'float16')}, raise {argument('freeze_cache_limit')}, or use "
+            f"{argument('freeze_cache', 'off')}, which runs the frozen layers in every step",
         )
     root.mkdir(parents=True, exist_ok=True)
     for path in sorted(others, key=last_used):
@@ -213,7 +213,8 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
         raise UserError(
             f"the cached activations take {size_in_words(needed)}, and {size_in_words(free)} are free",
             file=root,
-            remedy="free some space, set CALMIX_CACHE to another disk, or use --freeze-cache off",
+            remedy="free some space, set CALMIX_CACHE to another disk, or use "
+            f"{argument('freeze_cache', 'off')}",
         )
 
 

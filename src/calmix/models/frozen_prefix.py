@@ -26,14 +26,14 @@ from torch import Tensor, nn
 
 from calmix.models.hf_compat import DROPOUTS, base_model, reads_images
 from calmix.models.mix_points import Seams
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 STATES = "inputs_embeds"
 """Cached states come under this name. Every text network has an argument of this name, so that the Trainer
 passes it on; beside `input_ids` it has no other meaning."""
 ATTRIBUTE = "frozen_prefix"
 """Of a network whose first layers are frozen: mix points look for it."""
-OPTION = "--freeze-layers"
+OPTION = argument("freeze_layers")
 LARGEST_DIFFERENCE = 1e-4
 """Of the logits of the probe, relative to the largest: float32 stays well below it, another result above."""
 # Say nothing about what the first layers compute.

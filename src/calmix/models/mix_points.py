@@ -29,7 +29,7 @@ from calmix.models.hf_compat import (
     reads_images,
     token_embeddings,
 )
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -79,9 +79,9 @@ class MixPoints:
             place = "the embeddings" if depth == 0 else f"layer {depth}"
             raise UserError(
                 f"rows cannot be mixed at {place}: the activations of the first {self.lowest} layers are "
-                "cached (--freeze-layers)",
-                remedy="choose a method that mixes above them, such as cls-mixup, or use --freeze-cache off, "
-                "which runs the frozen layers in every step",
+                f"cached ({argument('freeze_layers', self.lowest)})",
+                remedy="choose a method that mixes above them, such as cls-mixup, or use "
+                f"{argument('freeze_cache', 'off')}, which runs the frozen layers in every step",
             )
 
     def hook(self, depth: int, transform: Transform, inputs: Mapping[str, Any]) -> MixHooks:

@@ -27,7 +27,7 @@ from calmix.runtime.lock import locked
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TrainConfig
 from calmix.training.trainer import MixupTrainer
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 PROBE_ROWS = 4
 SECONDS_BETWEEN_LINES = 15.0
@@ -38,7 +38,9 @@ def freeze_layers(config: TrainConfig, network: Network, rows: Encoded) -> Froze
     if config.freeze_layers is None:
         return None
     if not isinstance(rows, EncodedRows):
-        raise UserError("--freeze-layers is for texts, and the rows are images", remedy="leave it out")
+        raise UserError(
+            f"{argument('freeze_layers')} is for texts, and the rows are images", remedy="leave it out"
+        )
     collator = network.inputs.collator(is_choice=rows.is_choice)
     # Of different length, so that padding is part of what is tried.
     order = rows.lengths.argsort(kind="stable")
