@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from calmix.data.cached_states import CachedRows, StateCollator
 from calmix.data.encoding import EncodedRows, PaddingCollator
 from calmix.data.state_cache import StateCache, make_room
+from calmix.models.cached_states import CachedRows, StateCollator
 from calmix.user_error import UserError
 
 

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification
 
 from calmix.models.frozen_prefix import STATES, FrozenPrefix
-from calmix.models.mix_points import Seams
+from calmix.models.mix_points import MixPoints
 from calmix.user_error import UserError
 from tiny import FAMILIES, build_config
 
@@ -110,10 +110,10 @@ def test_states_are_found_by_the_first_layers_alone():
     changed = make_model("bert")
     with torch.no_grad():
         changed.classifier.weight.add_(1)
-        Seams(changed).layers[2].output.dense.weight.add_(1)
+        MixPoints(changed).layers[2].output.dense.weight.add_(1)
     assert FrozenPrefix(changed, 2, batch).fingerprint() == first
     with torch.no_grad():
-        Seams(changed).layers[1].output.dense.weight[0, 0] += 1
+        MixPoints(changed).layers[1].output.dense.weight[0, 0] += 1
     assert FrozenPrefix(changed, 2, batch).fingerprint() != first
     assert FrozenPrefix(make_model("bert"), 1, batch).fingerprint() != first
 

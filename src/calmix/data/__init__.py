@@ -2,7 +2,6 @@
 
 augmentation     Random crops, flips and rotations of training images
 batches          The sampler of training batches, and the keys that rows carry through a batch
-cached_states    Tokenised rows that bring the cached states of their sequences along
 checks           What is suspicious about the data of a run, found before training
 columns          Which columns of a table are what, and the input columns with every value checked
 duplicates       Rows with the same input: texts that agree but for case and blanks

@@ -199,8 +199,8 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
         raise UserError(
             f"the cached activations would take {size_in_words(kept + needed)}, and the limit is "
             f"{size_in_words(limit)}",
-            remedy=f"use {argument('freeze_cache', 'float16')}, raise {argument('freeze_cache_limit')}, or use "
-            f"{argument('freeze_cache', 'off')}, which runs the frozen layers in every step",
+            remedy=f"use {argument('freeze_cache', 'float16')}, raise {argument('freeze_cache_limit')}, or "
+            f"use {argument('freeze_cache', 'off')}, which runs the frozen layers in every step",
         )
     root.mkdir(parents=True, exist_ok=True)
     for path in sorted(others, key=last_used):

@@ -2,6 +2,7 @@
 
 networks/          Networks that transformers does not have, each in one file of its own
 built_in           The networks that `--model` knows by name
+cached_states      Tokenised rows that bring the cached states of their sequences along
 cutting            A smaller network out of a larger one: the same checkpoint with fewer layers
 folding            Fold a calibrator into the last linear layer
 frozen_prefix      The first layers of an encoder, frozen: their output is a fixed function of a text

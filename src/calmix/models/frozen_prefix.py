@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calmix.models.hf_compat import DROPOUTS, base_model, reads_images
-from calmix.models.mix_points import Seams
+from calmix.models.mix_points import MixPoints
 from calmix.user_error import UserError, argument
 
 STATES = "inputs_embeds"
@@ -59,9 +59,9 @@ class FrozenPrefix:
         self.model: Any = base_model(model)
         self.layers, self.is_cached = layers, is_cached
         self.states: Tensor | None = None
-        seams = Seams(self.model)
-        self._check(seams)
-        self.skipped = seams.layers[:layers]
+        points = MixPoints(self.model)
+        self._check(points)
+        self.skipped = points.layers[:layers]
         self.cut = self.skipped[-1]
         self._extras: dict[nn.Module, tuple[Any, ...] | None] = {}
         self._handles: list[Any] = []
@@ -78,21 +78,21 @@ class FrozenPrefix:
             self.model.train(was_training)
         setattr(self.model, ATTRIBUTE, self)
 
-    def _check(self, seams: Seams) -> None:
+    def _check(self, points: MixPoints) -> None:
         name = type(self.model).__name__
         if reads_images(self.model):
             raise UserError(f"{OPTION} is for texts, and {name} reads images", remedy="leave it out")
-        if not seams.depth:
+        if not points.depth:
             raise UserError(f"{OPTION}: {name} has no layers to freeze", remedy="leave it out")
-        if seams.is_shared:
+        if points.is_shared:
             raise UserError(
                 f"{OPTION}: the layers of {name} share their weights: none can be frozen alone",
                 remedy="leave it out",
             )
-        if not 1 <= self.layers <= seams.depth:
+        if not 1 <= self.layers <= points.depth:
             raise UserError(
-                f"{OPTION} is {self.layers}, and {name} has {seams.depth} layers",
-                remedy=f"give a number from 1 to {seams.depth}",
+                f"{OPTION} is {self.layers}, and {name} has {points.depth} layers",
+                remedy=f"give a number from 1 to {points.depth}",
             )
 
     def _freeze(self, probe: Mapping[str, Tensor]) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from calmix.data.cached_states import CachedRows, StateCollator
 from calmix.data.encoding import EncodedRows
 from calmix.data.state_cache import GIB, StateCache, make_room, size_in_words
 from calmix.data.unlabelled import WithUnlabelled
 from calmix.io.cache_directory import cache_directory
+from calmix.models.cached_states import CachedRows, StateCollator
 from calmix.models.frozen_prefix import STATES, FrozenPrefix
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network
