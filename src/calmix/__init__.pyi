@@ -79,6 +79,7 @@ from calmix.training.recording import DynamicsMixin as DynamicsMixin
 from calmix.training.trainer import MixupTrainer as MixupTrainer
 from calmix.user_error import UserError as UserError
 from calmix.workflows.distill import distill as distill
+from calmix.workflows.push import push as push
 from calmix.workflows.run import Run as Run
 from calmix.workflows.train import train as train
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, train
+from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, push, train
 from calmix.cli import map as data_map
 from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
 from calmix.printable import say
@@ -33,6 +33,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("map")(data_map.map_rows)
 app.command("predict")(predict.predict)
 app.command("ood")(ood.ood)
+app.command("push")(push.push)
 app.command("methods")(methods.methods)
 app.command("demo")(demo.demo)
 

@@ -9,6 +9,7 @@ dynamics_summary    The dynamics section: what training said about the rows
 evaluation_tables   The tables of `calmix evaluate`: files side by side, and their paired differences
 guidance            The stages of a guided run: the data map it was guided by, the groups of rows
 history             The training section: the losses of every epoch, and which epoch was kept
+hub_upload          Share a run on the Hugging Face Hub: the folded model, its tokenizer
 learning            The verdict that a run has not learned, as its report
 map_directory       What `calmix map` leaves on disk
 map_tables          The tables that `calmix map` prints

@@ -3,6 +3,7 @@
 data_arguments  The data arguments of a workflow: names stay names, objects are held in memory
 distill         Train a small student on labels and on what a teacher says about the same rows
 options         The options of training as Python arguments
+push            Share a run, or the recommended run of a comparison, on the Hugging Face Hub
 result          What the results of workflows have in common: they print tables and lines
 run             A finished run as an object: its metrics, predictions, model and files
 train           From labelled rows to a calibrated classifier, with its report and model card

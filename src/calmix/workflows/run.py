@@ -140,6 +140,12 @@ class Run(Result):
         kind: Any = AutoImageProcessor if self.metrics.facts.task == "image" else AutoTokenizer
         return kind.from_pretrained(self.model_path)
 
+    def push_to_hub(self, repository: str, **settings: Any) -> str:
+        """Share the model on the Hugging Face Hub as `NAMESPACE/NAME`; settings as of `calmix.push`."""
+        from calmix.report.hub_upload import upload
+
+        return upload(self.directory, repository, **settings)
+
     def tables(self) -> list[Table]:
         from calmix.report.tables import HEADLINE_KEYS, metrics_table
 
