@@ -40,7 +40,7 @@ from benchmarks.interval_reference import (
     shifted_scores,
     tempered,
 )
-from calmix.calibration.evaluation import Evaluation
+from calmix.calibration.evaluation import RunningEvaluation
 from calmix.calibration.metrics.ood import metrics_of_counts
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.uncertainty.binary_view import BinaryView
@@ -91,7 +91,7 @@ def generator_of(*parts: object) -> np.random.Generator:
 
 
 def measured(predictions: Predictions) -> dict[str, Any]:
-    evaluation = Evaluation(bins=BINS)
+    evaluation = RunningEvaluation(bins=BINS)
     evaluation.update(predictions)
     return evaluation.measure(0, noise_floor=False)[1]
 

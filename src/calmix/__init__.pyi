@@ -13,7 +13,6 @@ from calmix.calibration.conformal import ConformalSets as ConformalSets
 from calmix.calibration.conformal import evaluate_sets as evaluate_sets
 from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
 from calmix.calibration.differences import paired_differences as paired_differences
-from calmix.calibration.evaluation import evaluate as evaluate
 from calmix.calibration.files.column_mapping import ColumnMapping as ColumnMapping
 from calmix.calibration.files.file_evaluation import evaluate_files as evaluate_files
 from calmix.calibration.files.prediction_files import read_predictions as read_predictions
@@ -79,6 +78,8 @@ from calmix.training.recording import DynamicsMixin as DynamicsMixin
 from calmix.training.trainer import MixupTrainer as MixupTrainer
 from calmix.user_error import UserError as UserError
 from calmix.workflows.distill import distill as distill
+from calmix.workflows.evaluate import Evaluation as Evaluation
+from calmix.workflows.evaluate import evaluate as evaluate
 from calmix.workflows.push import push as push
 from calmix.workflows.run import Run as Run
 from calmix.workflows.train import train as train

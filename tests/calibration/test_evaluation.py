@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import matthews_corrcoef, top_k_accuracy_score
 
-from calmix.calibration.evaluation import Evaluation, evaluate
+from calmix.calibration.evaluation import RunningEvaluation, evaluate
 from calmix.calibration.metrics.binning import equal_mass_sums
 from calmix.calibration.metrics.errors import (
     adaptive_calibration_error,
@@ -149,7 +149,7 @@ def test_every_further_number_of_bins_has_the_ece_that_it_has_alone(notion, clas
 def test_batches_never_change_a_result(sizes, notion):
     predictions = made(sum(sizes), 2, seed=len(sizes))
     whole = evaluate(predictions, notion=notion, intervals=False)
-    pieces = Evaluation(notion=notion, intervals=False)
+    pieces = RunningEvaluation(notion=notion, intervals=False)
     start = 0
     for size in sizes:
         pieces.update(predictions.rows(start, start + size))
@@ -163,7 +163,7 @@ def test_batches_never_change_a_result(sizes, notion):
 def test_intervals_do_not_depend_on_batches_either():
     predictions = made(3000, 3)
     whole = evaluate(predictions)
-    pieces = Evaluation()
+    pieces = RunningEvaluation()
     for start in range(0, 3000, 700):
         pieces.update(predictions.rows(start, min(start + 700, 3000)))
     for name, value in pieces.result().items():
@@ -252,8 +252,8 @@ def test_unknown_settings_are_refused():
     with pytest.raises(ValueError, match="bins"):
         evaluate(predictions, bins=0)
     with pytest.raises(ValueError, match="no rows"):
-        Evaluation().result()
-    evaluation = Evaluation()
+        RunningEvaluation().result()
+    evaluation = RunningEvaluation()
     evaluation.update(predictions)
     with pytest.raises(ValueError, match="2 classes after 3"):
         evaluation.update(made(20, 2))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.class_names import DifferentClasses, are_numbered
-from calmix.calibration.evaluation import Evaluation, Measured
+from calmix.calibration.evaluation import Measured, RunningEvaluation
 from calmix.calibration.input_checks import check_confidence, check_correct, check_level
 from calmix.calibration.metrics.binning import Closed, check_bins
 from calmix.calibration.predictions import Notion, Predictions
@@ -112,7 +112,7 @@ def paired_differences(
     matched, _ = match_rows(first, second)
     measured = []
     for predictions in (first, matched):
-        evaluation = Evaluation(bins=bins, closed=closed, notion=notion)
+        evaluation = RunningEvaluation(bins=bins, closed=closed, notion=notion)
         evaluation.update(predictions)
         measured.append(evaluation.measure(seed, noise_floor=False))
     return measured_differences(measured[0], measured[1], seed=seed)

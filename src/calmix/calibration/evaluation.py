@@ -1,6 +1,6 @@
 """Everything calmix says about one set of predictions, in one pass over the rows.
 
-`evaluate` is the one-shot form. `Evaluation` takes the rows in batches: it keeps eight bytes a row
+`evaluate` is the one-shot form. `RunningEvaluation` takes the rows in batches: it keeps eight bytes a row
 (confidence and correctness, for the metrics that rank rows) and a fixed number of sums, so that tens of
 millions of rows fit.
 """
@@ -70,12 +70,12 @@ def evaluate(
     >>> result["n"], result["accuracy"], round(result["ece"], 4), round(result["brier"], 4)
     (2, 0.5, 0.35, 0.65)
     """
-    evaluation = Evaluation(bins=bins, closed=closed, notion=notion, intervals=intervals)
+    evaluation = RunningEvaluation(bins=bins, closed=closed, notion=notion, intervals=intervals)
     evaluation.update(predictions)
     return evaluation.result(seed=seed)
 
 
-class Evaluation:
+class RunningEvaluation:
     """The metrics of predictions that come in batches: `update` with each, then `result`."""
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,21 +18,16 @@ from calmix.cli.options import (
     print_json,
     print_line,
 )
-from calmix.user_error import UserError, check_least
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from calmix.workflows.evaluate import Evaluation
 
-    from calmix.calibration.files.file_evaluation import Source
-    from calmix.report.tables import Table
-
-# What stands in which of two tables where one does not fit the terminal.
-SCORES = ("n", "accuracy", "nll", "brier", "aurc", "augrc")
-ERRORS = ("ece", "ece_noise_floor", "adaptive_ece", "classwise_ece", "oe", "mce")
-COMPARED = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "aurc")
+# Parameters that are of the command line alone.
+OWN = ("config", "as_json")
 
 
 def evaluate(
+    context: typer.Context,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -93,106 +88,28 @@ def evaluate(
 
     Example: calmix evaluate run --mc-dropout 10
     """
-    check_least("seed", seed, 0)
-    check_least("batch_size", batch_size, 1)
+    from calmix.workflows.evaluate import evaluate as evaluate_predictions
 
-    from calmix.calibration.files.column_mapping import ColumnMapping
-    from calmix.calibration.files.file_evaluation import evaluate_sources, open_sources
-
-    sources: list[Source] = []
-    notes: list[str] = []
-    mapping = ColumnMapping.from_options(
-        # With --data these two may mean its columns alone.
-        label_column=None if data is not None else label_column,
-        id_column=None if data is not None else id_column,
-        prob_columns=prob_columns,
-        logit_columns=logit_columns,
-        class_names=class_names,
-        positive_class=positive_class,
-    )
-    for place, path in enumerate(files or []):
-        sources += open_sources(path, origin=place, columns=mapping, note=notes.append)
-    settings = {
-        "max_length": max_length,
-        "batch_size": batch_size,
-        "device": device,
-        "trust_remote_code": trust_remote_code,
-    }
-    if ensemble:
-        from calmix.calibration.files.ensemble import ensemble_sources
-
-        ensembles, left_out = ensemble_sources(sources, origin=len(files or []))
-        sources += ensembles
-        notes += left_out
-    if mc_dropout is not None:
-        from calmix.inference.network_sources import dropout_sources
-
-        dropped = dropout_sources(files or [], mc_dropout, settings, seed=seed)
-        if not dropped and model is None:
-            raise UserError("--mc-dropout asks a network", remedy="name a run, or give --model and --data")
-        sources += dropped
-    if model is not None and data is not None:
-        from calmix.inference.network_sources import predicted_sources
-
-        columns = {
-            "text": text_column,
-            "pair": pair_column,
-            "choices": choices_column,
-            "label": label_column,
-            "id": id_column,
-            "image": image_column,
-        }
-        sources += predicted_sources(
-            model, data, columns, settings, mc_dropout, seed=seed, origin=len(sources)
-        )
-    elif model is not None or data is not None:
-        missing = "--data" if data is None else "--model"
-        raise UserError("--model and --data belong together", remedy=f"give {missing} too")
-    if not sources:
-        raise UserError(
-            "nothing to evaluate", remedy="name predictions files or runs, or give --model and --data"
-        )
-    result = evaluate_sources(
-        sources,
-        bins=bins,
-        closed=closed,  # type: ignore[arg-type]  # any text may be typed; it is checked there
-        notion=notion,  # type: ignore[arg-type]
-        intervals=intervals,
-        seed=seed,
-    )
-    if notes:
-        result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
+    options = {name: value for name, value in context.params.items() if name not in ("files", *OWN)}
+    evaluation = evaluate_predictions(*(files or []), **options)
     if as_json:
-        print_json(result)
+        print_json(evaluation.as_dict())
     else:
-        _print(result)
+        _print(evaluation)
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(evaluation: Evaluation) -> None:
     from rich.console import Console
 
-    console = Console()
-    for table in _that_fit(console, result["files"]):
-        console.print(table.to_rich())
-    paired = [found for found in result["differences"] if found["metric"] in COMPARED]
-    if paired:
-        from calmix.report.evaluation_tables import difference_table
-
-        console.print(difference_table(paired).to_rich())
-    for found in result["differences"]:
-        if found["metric"] is None:
-            pair = f"{found['first']} and {found['second']}"
-            print_line(console, f"{pair} are not compared: {found['reason']}")
-    for note in result.get("notes", []):
-        print_line(console, note)
-
-
-def _that_fit(console: Console, files: list[dict[str, Any]]) -> list[Table]:
-    """One table, or two narrower ones if the terminal is too narrow for it."""
     from calmix.report.evaluation_tables import file_table
+    from calmix.workflows.evaluate import ERRORS, SCORES
 
-    whole = file_table(files, (*SCORES[:-1], *ERRORS))
+    console = Console()
+    scores, errors, *differences = evaluation.tables()
+    whole = file_table(evaluation.as_dict()["files"], (*SCORES[:-1], *ERRORS))
     unlimited = console.options.update(max_width=10_000)
-    if console.measure(whole.to_rich(), options=unlimited).maximum <= console.width:
-        return [whole]
-    return [file_table(files, SCORES), file_table(files, ERRORS)]
+    is_narrow = console.measure(whole.to_rich(), options=unlimited).maximum > console.width
+    for table in (*((scores, errors) if is_narrow else (whole,)), *differences):
+        console.print(table.to_rich())
+    for line in evaluation.lines():
+        print_line(console, line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ from calmix.data.reading import read_rows
 from calmix.inference.mc_dropout import dropout_with_checkpoint
 from calmix.inference.prediction import predict_with_checkpoint, row_predictions
 from calmix.inference.run_rows import rows_of_run
+from calmix.io.memory_tables import is_in_memory
 from calmix.io.run_directory import RunDirectory
 from calmix.models.loading import trained_labels
 
 
 def dropout_sources(
-    files: Sequence[Path], passes: int, settings: dict[str, Any], *, seed: int
+    files: Mapping[int, Path], passes: int, settings: dict[str, Any], *, seed: int
 ) -> list[Source]:
     """The splits of every run again, with dropout on: by the saved model, and with its temperature undone."""
     made = []
-    for place, path in enumerate(files):
+    for place, path in files.items():
         if not (path / "config.yaml").is_file():
             continue
         run = RunDirectory.open(path)
@@ -67,7 +68,7 @@ def predicted_sources(
         settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}
         checkpoint = run.model
     # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
-    name = Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
+    name = "data" if is_in_memory(data) else Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
     labels = trained_labels(checkpoint)
     rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
 

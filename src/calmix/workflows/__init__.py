@@ -2,6 +2,7 @@
 
 data_arguments  The data arguments of a workflow: names stay names, objects are held in memory
 distill         Train a small student on labels and on what a teacher says about the same rows
+evaluate        How well calibrated are predictions: those one has, those of a run, or of a model
 options         The options of training as Python arguments
 push            Share a run, or the recommended run of a comparison, on the Hugging Face Hub
 result          What the results of workflows have in common: they print tables and lines

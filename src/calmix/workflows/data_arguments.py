@@ -45,7 +45,7 @@ class GivenData:
         """
         if data is None:
             return []
-        if isinstance(data, list | tuple) and data and all(is_place(one) for one in data):
+        if isinstance(data, list | tuple) and all(is_place(one) for one in data):
             return [str(one) for one in data]
         if not isinstance(data, Mapping) or is_columns(data, self.columns):
             return [self.source(data, argument)]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from calmix.calibration.class_names import are_numbered
-from calmix.calibration.evaluation import Evaluation, Measured
+from calmix.calibration.evaluation import Measured, RunningEvaluation
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Notion, Predictions
 
@@ -64,8 +64,8 @@ class RowFingerprint:
         return not are_numbered(self.class_names)
 
 
-class StreamedEvaluation(Evaluation):
-    """An `Evaluation` that knows which rows it has seen, and measures once however often it is asked."""
+class StreamedEvaluation(RunningEvaluation):
+    """A `RunningEvaluation` that knows which rows it has seen, and measures once however often asked."""
 
     def __init__(
         self,

@@ -1,0 +1,284 @@
+"""How well calibrated are predictions: those one has, those of a run, or those of a model on labelled rows.
+
+Predictions need no torch here; only `model=` and `mc_dropout=` load a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.user_error import UserError, argument, check_least
+from calmix.workflows.result import Metrics, Result
+
+if TYPE_CHECKING:
+    from calmix.calibration.files.column_mapping import ColumnMapping
+    from calmix.calibration.files.file_evaluation import Source
+    from calmix.calibration.metrics.binning import Closed
+    from calmix.calibration.predictions import Notion
+    from calmix.report.tables import Table
+
+# What stands in which of two tables where one does not fit.
+SCORES = ("n", "accuracy", "nll", "brier", "aurc", "augrc")
+ERRORS = ("ece", "ece_noise_floor", "adaptive_ece", "classwise_ece", "oe", "mce")
+COMPARED = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "aurc")
+PLACE = ("file", "stage")
+
+
+class Evaluation(Result, Mapping[str, Any]):
+    """The metrics of one or several sets of predictions, and the paired differences of those that hold the
+    same rows.
+
+    Of a single set the metrics are there by name, `evaluation["ece"]` or `evaluation.ece`; of several,
+    `evaluation.files[0].ece`. `as_dict()` is what `calmix evaluate --json` prints.
+    """
+
+    def __init__(self, result: Mapping[str, Any]) -> None:
+        self._result = dict(result)
+        self.files = tuple(Metrics(found) for found in result["files"])
+        self.differences: list[dict[str, Any]] = list(result["differences"])
+        self.notes: list[str] = list(result.get("notes", []))
+
+    def as_dict(self) -> dict[str, Any]:
+        return self._result
+
+    @property
+    def metrics(self) -> Metrics:
+        """Those of the only set there is."""
+        if len(self.files) != 1:
+            raise UserError(
+                f"{len(self.files)} sets of predictions were evaluated", remedy="take one of .files"
+            )
+        return Metrics({name: value for name, value in self.files[0].items() if name not in PLACE})
+
+    def __getitem__(self, name: str) -> Any:
+        return self.metrics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.metrics, name)
+
+    def tables(self) -> list[Table]:
+        from calmix.report.evaluation_tables import difference_table, file_table
+
+        paired = [found for found in self.differences if found["metric"] in COMPARED]
+        shown = [file_table(self._result["files"], SCORES), file_table(self._result["files"], ERRORS)]
+        return [*shown, *([difference_table(paired)] if paired else [])]
+
+    def lines(self) -> list[str]:
+        apart = [found for found in self.differences if found["metric"] is None]
+        return [
+            *(f"{one['first']} and {one['second']} are not compared: {one['reason']}" for one in apart),
+            *self.notes,
+        ]
+
+
+def evaluate(
+    *sources: Any,
+    model: Any = None,
+    data: Any = None,
+    from_logits: bool | None = None,
+    bins: int = 15,
+    closed: Closed = "right",
+    notion: Notion = "top_label",
+    intervals: bool = True,
+    seed: int = 0,
+    ensemble: bool = False,
+    mc_dropout: int | None = None,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    choices_column: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    image_column: str | None = None,
+    prob_columns: str | Sequence[str] | None = None,
+    logit_columns: str | Sequence[str] | None = None,
+    class_names: str | Sequence[str] | None = None,
+    positive_class: str | None = None,
+    max_length: int | None = None,
+    batch_size: int = 64,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+) -> Evaluation:
+    """Measure calibration, with intervals; several sources side by side, with paired differences.
+
+        calmix.evaluate(predictions).ece
+        calmix.evaluate((scores, labels), from_logits=True)
+        calmix.evaluate("before.parquet", "after.parquet").differences
+        calmix.evaluate({"plain": first, "mixup": second})
+        calmix.evaluate(run); calmix.evaluate(model="checkpoint", data=frame)
+
+    sources: `Predictions`, (scores, labels) with `from_logits` saying what the scores are, predictions files,
+    a `Run` or its directory; or one dict of them by name. With `model` and `data`, what a checkpoint or a run
+    says about labelled rows. The options are those of `calmix evaluate --help`.
+
+    >>> from calmix import Predictions
+    >>> found = evaluate(Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1]), bins=1)
+    >>> found["n"], found.accuracy, round(found.ece, 4)
+    (2, 0.5, 0.35)
+    """
+    check_least("seed", seed, 0)
+    check_least("batch_size", batch_size, 1)
+
+    from calmix.calibration.files.column_mapping import ColumnMapping
+    from calmix.calibration.files.file_evaluation import evaluate_sources
+
+    notes: list[str] = []
+    mapping = ColumnMapping.from_options(
+        # With `data` these two may mean its columns alone.
+        label_column=None if data is not None else label_column,
+        id_column=None if data is not None else id_column,
+        prob_columns=prob_columns,
+        logit_columns=logit_columns,
+        class_names=class_names,
+        positive_class=positive_class,
+    )
+    named = named_sources(sources, from_logits)
+    opened = [
+        source
+        for place, (name, given) in enumerate(named.items())
+        for source in open_given(given, name, place, mapping, from_logits, notes)
+    ]
+    settings = {
+        "max_length": max_length,
+        "batch_size": batch_size,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+    }
+    if ensemble:
+        from calmix.calibration.files.ensemble import ensemble_sources
+
+        ensembles, left_out = ensemble_sources(opened, origin=len(named))
+        opened += ensembles
+        notes += left_out
+    if mc_dropout is not None:
+        from calmix.inference.network_sources import dropout_sources
+
+        runs = {place: place_of(given) for place, given in enumerate(named.values())}
+        dropped = dropout_sources(
+            {place: path for place, path in runs.items() if path}, mc_dropout, settings, seed=seed
+        )
+        if not dropped and model is None:
+            raise UserError(
+                f"{argument('mc_dropout')} asks a network",
+                remedy=f"name a run, or give {argument('model')} and {argument('data')}",
+            )
+        opened += dropped
+    if model is not None and data is not None:
+        columns = {
+            "text": text_column,
+            "pair": pair_column,
+            "choices": choices_column,
+            "label": label_column,
+            "id": id_column,
+            "image": image_column,
+        }
+        opened += predicted(model, data, columns, settings, mc_dropout, seed=seed, origin=len(opened))
+    elif model is not None or data is not None:
+        missing = argument("data" if data is None else "model")
+        raise UserError(
+            f"{argument('model')} and {argument('data')} belong together", remedy=f"give {missing} too"
+        )
+    if not opened:
+        raise UserError(
+            "nothing to evaluate",
+            remedy=f"name predictions files or runs, or give {argument('model')} and {argument('data')}",
+        )
+    result = evaluate_sources(opened, bins=bins, closed=closed, notion=notion, intervals=intervals, seed=seed)
+    if notes:
+        result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
+    return Evaluation(result)
+
+
+def named_sources(sources: Sequence[Any], from_logits: bool | None) -> dict[str, Any]:
+    """The sources by what tables call them."""
+    if len(sources) == 1 and isinstance(sources[0], Mapping):
+        return {str(name): given for name, given in sources[0].items()}
+    if from_logits is not None and len(sources) == 2 and not any(map(is_whole, sources)):
+        sources = [tuple(sources)]  # evaluate(scores, labels)
+    named: dict[str, Any] = {}
+    for number, given in enumerate(sources, start=1):
+        path = place_of(given)
+        name = (
+            str(path) if path is not None else "predictions" if len(sources) == 1 else f"predictions {number}"
+        )
+        while name in named:  # a file may be named twice
+            name += " "
+        named[name] = given
+    return named
+
+
+def is_whole(given: Any) -> bool:
+    """Whether an argument is a source of its own, not scores or labels alone."""
+    from calmix.calibration.predictions import Predictions
+
+    return isinstance(given, Predictions | tuple) or place_of(given) is not None
+
+
+def place_of(given: Any) -> Path | None:
+    """The path of a file, of a directory or of a `Run`."""
+    path = getattr(given, "path", given)
+    return Path(path) if isinstance(path, str | Path) else None
+
+
+def open_given(
+    given: Any, name: str, place: int, mapping: ColumnMapping, from_logits: bool | None, notes: list[str]
+) -> list[Source]:
+    """One argument as sources: a run has two for every split."""
+    from calmix.calibration.files.file_evaluation import Source, open_sources
+    from calmix.calibration.metrics.scores import as_predictions
+    from calmix.calibration.predictions import Predictions
+
+    path = place_of(given)
+    if path is not None:
+        opened = open_sources(path, origin=place, columns=mapping, note=notes.append)
+        if len(opened) == 1 and name.strip() != str(path):
+            opened = [Source(name, opened[0].batches, place)]
+        return opened
+    if isinstance(given, tuple) and len(given) == 2:
+        if from_logits is None:
+            raise UserError(
+                "nothing says what the scores are", remedy="give from_logits=True, or False for probabilities"
+            )
+        names = mapping.class_names or None
+        try:
+            given = as_predictions(*given, from_logits=from_logits, class_names=names)
+        except ValueError as error:
+            raise UserError(str(error), file=name) from None
+    if not isinstance(given, Predictions):
+        raise UserError(
+            f"{type(given).__name__} cannot be evaluated",
+            remedy="give Predictions, (scores, labels), a predictions file or a run",
+        )
+    return [Source(name, partial(list, [given]), place)]
+
+
+def predicted(
+    model: Any,
+    data: Any,
+    columns: dict[str, str | None],
+    settings: dict[str, Any],
+    mc_dropout: int | None,
+    *,
+    seed: int,
+    origin: int,
+) -> list[Source]:
+    """What a model says about labelled rows."""
+    from calmix.data.columns import ColumnNames
+    from calmix.inference.network_sources import predicted_sources
+    from calmix.workflows.data_arguments import GivenData
+    from calmix.workflows.run import model_directory
+
+    given = GivenData(ColumnNames.from_options(**columns))
+    source = given.source(data, "data")
+    place = model_directory(model, "model")
+    return predicted_sources(place, source, columns, settings, mc_dropout, seed=seed, origin=origin)
