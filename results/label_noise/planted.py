@@ -7,7 +7,7 @@ of them thinned to 40 rows). Labels are replaced by another class at random. So 
 minutes, the embedded encoder is frozen: its mean-pooled features are computed once, and what is trained is a
 head of two layers, with calmix's recorder on, 3 epochs in batches of 16, a row forwarded before it is trained
 on, as in fine-tuning. cleanlab gets what it asks for, out-of-sample probabilities: a logistic regression on
-the same features, 5-fold cross-validated. Seeds draw the wrong labels and the training anew. The numbers go
+the same features, 5-fold cross-validated. Seeds draw the wrong labels and the training. The numbers go
 to `planted.json` beside this file.
 """
 

@@ -118,7 +118,7 @@ def test_a_clear_difference_is_seen():
 @pytest.mark.parametrize("gaps", [(0.0, 0.0), (0.05, 0.0), (0.05, 0.03)])
 @pytest.mark.parametrize("same", [1.0, 0.7])
 def test_the_interval_of_the_difference_of_two_eces_holds_the_truth(gaps, same):
-    """Either model is too sure by a known amount, on the same rows with mostly the same outcomes."""
+    """Either model is overconfident by a known amount, on the same rows with mostly the same outcomes."""
     generator = np.random.default_rng(6)
     runs, rows = 100, 800
     held = 0

@@ -54,7 +54,7 @@ def test_the_directory_holds_what_is_promised(made):
     assert all(line["seeds"] == "2" and line["nll_std"] for line in lines)
     summary = (made / "summary.md").read_text()
     assert re.match(r"# Comparison\n\n(Use|Cannot tell|No advice)", summary)
-    assert "difference to plain + temperature" in summary
+    assert "difference to plain + TS" in summary
     assert "<html" in (made / "report.html").read_text()
 
 

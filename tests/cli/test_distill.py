@@ -197,7 +197,7 @@ def test_a_mixed_student_of_another_family_learns_from_several(calmix, reviews, 
     facts = read_json(tmp_path / "student" / "teaching" / "teacher-1.json")
     assert facts["inputs"] == inputs_fingerprint(read_rows(reviews / "train.csv", "train"))
     report = (tmp_path / "student" / "report.html").read_text()
-    assert "the mean of their answers as trained" in report
+    assert "the mean of their uncalibrated predictions" in report
     saved = yaml.safe_load((tmp_path / "student" / "config.yaml").read_text())
     assert saved["teacher"] == [str(teacher), "plain"]
 

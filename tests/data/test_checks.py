@@ -91,7 +91,7 @@ def test_small_validation():
     (finding,) = checks.small_validation(make(["a"] * 199))
     assert (finding.count, finding.message) == (
         199,
-        "only 199 rows; below 200 the temperature and the choice of the epoch are unsure",
+        "only 199 rows; below 200 the temperature and the choice of the epoch are unreliable",
     )
 
 

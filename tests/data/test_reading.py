@@ -221,7 +221,7 @@ def test_missing_values_of_parquet_are_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ("a,x\nb,x\n", "data.csv, row 2, column 'id': the id 'x' already stands in row 1; every row needs"),
+        ("a,x\nb,x\n", "data.csv, row 2, column 'id': the id 'x' is already in row 1; every row needs"),
         ("a,x\nb, \n", "data.csv, row 2, column 'id': empty id"),
     ],
 )

@@ -41,7 +41,7 @@ def noisy(scale: float, spread: float = 0.02, **by_split: float) -> Draw:
 
 
 def wild(logits, generator, split):
-    """Right as often as can be, but far too sure of some rows, right or wrong."""
+    """Right as often as can be, but far overconfident on some rows, right or wrong."""
     drawn = 1.2 * logits + 0.5 * generator.normal(size=logits.shape)
     drawn[generator.permutation(len(drawn))[: len(drawn) // 8]] *= 10
     return drawn

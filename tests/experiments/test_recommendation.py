@@ -42,7 +42,7 @@ def test_two_noisy_seeds_ask_for_more_with_the_command_that_makes_them(tmp_path)
     (tmp_path / "config.yaml").write_text("seeds: [0, 1]\n")
     found = report_data(gather(tmp_path), tmp_path)["recommendation"]
     assert found["verdict"] == "cannot_tell"
-    assert found["sentence"].startswith("Cannot tell whether `mix` is better than plain + temperature (acc")
+    assert found["sentence"].startswith("Cannot tell whether `mix` is better than plain + TS (acc")
     assert re.match(r"About \d+ seeds would tell", found["next_step"])
     seeds = ",".join(map(str, found["next_seeds"]))
     assert found["next_seeds"][:3] == (0, 1, 2)
@@ -63,7 +63,7 @@ def test_better_only_out_of_domain(tmp_path):
 def test_better_but_less_accurate_is_a_trade_off_and_plain_is_kept(tmp_path):
     found = recommendation(tmp_path, {"plain": wild, "mix": timid})
     assert found["verdict"] == "trade_off"
-    assert found["sentence"].startswith("Use plain + temperature where accuracy counts, `mix` where the prob")
+    assert found["sentence"].startswith("Use plain + TS where accuracy counts, `mix` where the prob")
     validation = next(one for one in found["evidence"] if one["split"] == "validation")
     assert validation["accuracy"]["high"] < 0
     assert validation["nll"]["high"] < 0
@@ -82,7 +82,7 @@ def test_one_seed_cannot_tell(tmp_path, mix):
 def test_better_everywhere(tmp_path):
     found = recommendation(tmp_path, {"plain": noisy(2.0), "mix": noisy(0.6)})
     assert found["verdict"] == "better"
-    assert found["sentence"].startswith("Use `mix`: it is better than plain + temperature (accuracy +")
+    assert found["sentence"].startswith("Use `mix`: it is better than plain + TS (accuracy +")
     assert [line.rpartition(": ")[2] for line in found["lines"]] == ["better"] * 3
     amount, low, high = numbers(found["lines"][0].partition("NLL")[2].replace("−", "-"))
     assert low < amount < high < 0
@@ -94,7 +94,7 @@ def test_better_everywhere(tmp_path):
 def test_worse_everywhere(tmp_path):
     found = recommendation(tmp_path, {"plain": noisy(0.6), "mix": noisy(2.0)})
     assert found["verdict"] == "worse"
-    assert found["sentence"].startswith("Use plain + temperature: `mix` is worse (accuracy −")
+    assert found["sentence"].startswith("Use plain + TS: `mix` is worse (accuracy −")
     assert found["chosen"] == "plain"
 
 

@@ -47,7 +47,13 @@ def test_a_metric_that_only_some_runs_have_is_kept(directory, tmp_path):
 
 def test_a_failed_cell_is_kept_with_its_reason(directory):
     assert gather(directory).failures == [
-        {"arm": "lost", "seed": 0, "run": "lost-0", "reason": "ValueError: out of luck", "mendable": False}
+        {
+            "arm": "lost",
+            "seed": 0,
+            "run": "lost-0",
+            "reason": "ValueError: out of luck",
+            "is_user_error": False,
+        }
     ]
 
 

@@ -163,7 +163,7 @@ def test_a_teacher_is_trained_once_and_its_answers_outlive_its_weights(tiny, tmp
     assert second != first
     assert not teacher.model.exists()
     assert teacher.metrics_file.stat().st_mtime_ns == before
-    # Rows that it was never asked about: it is made anew, and is what it was.
+    # Rows that it was never asked about: it is randomly initialised, and is what it was.
     wider = tiny("x", epochs=1, teacher="plain", unlabelled=tiny("x").test[0])
     student = run_for(store, wider)
     elsewhere = run_for(RunStore(tmp_path / "others"), wider)

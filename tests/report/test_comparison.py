@@ -65,7 +65,7 @@ def data():
             for stage in stages
             for reference in stages
         ],
-        "failures": [{"arm": NASTY, "seed": 2, "reason": "out of <memory>", "run": "x", "mendable": False}],
+        "failures": [{"arm": NASTY, "seed": 2, "reason": "out of <memory>", "run": "x"}],
         "config": {"model": "some/model", "methods": ["plain", NASTY]},
     }  # fmt: skip
 
@@ -77,10 +77,10 @@ def test_a_cell_is_mean_and_deviation_and_the_best_is_marked(data):
         "Method", "Stage", "Accuracy %", "NLL", "Brier", "ECE %",
     ]  # fmt: skip
     assert test.rows[0] == (
-        "plain", "as trained", "50.0 ± 1.0", "0.5000 ± 0.0100", "0.5000 ± 0.0100", "50.00 ± 1.00",
+        "plain", "raw", "50.0 ± 1.0", "0.5000 ± 0.0100", "0.5000 ± 0.0100", "50.00 ± 1.00",
     )  # fmt: skip
     assert test.rows[3][3] == "0.2000 ± 0.0100*"
-    assert [row[1] for row in validation.rows[:2]] == ["as trained", "+ temperature †"]
+    assert [row[1] for row in validation.rows[:2]] == ["raw", "+ TS †"]
 
 
 def test_one_seed_has_no_deviation_and_says_so(data):
@@ -94,15 +94,15 @@ def test_one_seed_has_no_deviation_and_says_so(data):
 
 def test_differences_are_shown_with_their_intervals_and_clear_ones_are_marked(data):
     table = difference_tables(data, "calibrated")["test"]
-    assert table.caption == "test: difference to plain + temperature [95 %]"
-    assert table.rows[0][:2] == (NASTY, "as trained")
+    assert table.caption == "test: difference to plain + TS [95 %]"
+    assert table.rows[0][:2] == (NASTY, "raw")
     assert table.rows[0][2:4] == ("−1.5 [−5.0, +2.0]", "−0.0300 [−0.0500, −0.0100]*")
     assert (WEAK_ECE_NOTE in table.notes) is any("ECE" in column.title for column in table.columns)
 
 
 def test_the_chart_draws_the_intervals_it_was_given(data):
     figure = difference_figure(data, "test", "calibrated")
-    nll = next(t for t in figure.data if t.xaxis == "x2" and t.name == "+ temperature")
+    nll = next(t for t in figure.data if t.xaxis == "x2" and t.name == "+ TS")
     assert list(nll.x) == pytest.approx([-0.03])
     assert list(nll.error_x.array) == pytest.approx([0.02])
     assert list(nll.error_x.arrayminus) == pytest.approx([0.02])
@@ -118,7 +118,7 @@ def test_before_and_after_temperature_scaling(data):
     markers = {
         trace.name: list(trace.x) for trace in figure.data if trace.mode == "markers" and trace.xaxis == "x"
     }
-    assert markers == {"as trained": [0.5, 0.3], "+ temperature": [0.4, 0.2]}
+    assert markers == {"raw": [0.5, 0.3], "+ TS": [0.4, 0.2]}
 
 
 def test_the_page_holds_recommendation_paths_tables_failures_and_command(data, read_page, tmp_path):
@@ -130,7 +130,7 @@ def test_the_page_holds_recommendation_paths_tables_failures_and_command(data, r
         assert text in page.text
     assert "b" not in page.tags
     assert "code" in page.tags  # `mix`
-    assert any("plain + temperature" in caption for caption in page.tables)
+    assert any("plain + TS" in caption for caption in page.tables)
     assert len(page.charts) == 2 + 2 * 2
     assert not [address for address in page.addresses if address.startswith(("http", "//"))]
 

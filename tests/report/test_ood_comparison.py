@@ -56,7 +56,7 @@ def test_one_seed_shows_its_interval_over_rows(result):
 def test_the_page_says_what_is_missing_and_what_stage_it_shows(result):
     page = render(ood_comparison_page(result))
     assert NOTE in page
-    assert page.count("MC dropout, as trained") >= 2, "for AUROC and for confidence"
+    assert page.count("MC dropout, raw") >= 2, "for AUROC and for confidence"
     assert READING[-1] in page
 
 

@@ -43,21 +43,21 @@ def test_the_error_bars_are_exact_binomial_intervals(predictions_of):
 def test_the_shaded_area_weighted_by_the_rows_is_the_ece(predictions_of):
     predictions = predictions_of(700, seed=3)
     drawn = traces(reliability_figure(predictions))
-    gap = np.array(drawn["too sure"]["y"]) + np.array(drawn["too unsure"]["y"])
+    gap = np.array(drawn["overconfident"]["y"]) + np.array(drawn["underconfident"]["y"])
     expected = expected_calibration_error(predictions.confidence(), predictions.correct())
     assert gap @ np.array(drawn["rows"]["y"]) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_gap_spans_from_accuracy_to_mean_confidence_on_the_right_side():
-    # Four rows at 0.9, one right: too sure by 0.65. Two rows at 0.6, both right: too unsure by 0.4.
+    # Four rows at 0.9, one right: overconfident by 0.65. Two rows at 0.6, both right: underconfident by 0.4.
     probabilities = [[0.9, 0.1]] * 4 + [[0.6, 0.4]] * 2
     drawn = traces(
         reliability_figure(Predictions.from_probabilities(probabilities, [0, 1, 1, 1, 0, 0]), bins=10)
     )
     assert drawn["accuracy"]["y"] == [1.0, 0.25]
-    assert drawn["too sure"]["y"] == pytest.approx([0, 0.65])
-    assert drawn["too unsure"]["y"] == pytest.approx([0.4, 0])
-    assert drawn["too sure"]["base"] == pytest.approx([0.6, 0.25])
+    assert drawn["overconfident"]["y"] == pytest.approx([0, 0.65])
+    assert drawn["underconfident"]["y"] == pytest.approx([0.4, 0])
+    assert drawn["overconfident"]["base"] == pytest.approx([0.6, 0.25])
     assert drawn["rows"]["y"] == pytest.approx([1 / 3, 2 / 3])
 
 

@@ -132,7 +132,7 @@ def test_the_lead_says_when_the_error_is_within_the_noise(finished):
     metrics = finished.metrics()
     values = metrics["splits"]["test"]["calibrated"]
     values |= {"ece": 0.02, "ece_noise_floor": 0.015, "ece_noise_floor_p95": 0.02}
-    assert "cannot be told from perfectly calibrated" in lead(metrics)
+    assert "not significantly different from perfect calibration" in lead(metrics)
     values["ece"] = 0.021
     assert "cannot be told" not in lead(metrics)
 

@@ -78,7 +78,7 @@ def _order_of(wanted: npt.NDArray[np.str_], given: npt.NDArray[np.str_]) -> npt.
     order = np.argsort(given, kind="stable")
     ordered = given[order]
     if (ordered[1:] == ordered[:-1]).any():
-        raise DifferentRows("row ids occur more than once, and stand in different orders")
+        raise DifferentRows("row ids occur more than once, and are in different orders")
     place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
     missing = np.flatnonzero(ordered[place] != wanted)
     if missing.size:

@@ -4,7 +4,7 @@ app               The `calmix` command: one verb per file, and one place where e
 calibrate         `calmix calibrate`: calibrate what is already trained
 compare           `calmix compare`: which method should I use on my data?
 demo              `calmix demo`: see it work on real data, with nothing but the package index
-distill           `calmix distill`: a student that learns from a teacher's answers beside the labels
+distill           `calmix distill`: a student that learns from a teacher's predictions and the labels
 evaluate          `calmix evaluate`: how well calibrated are the predictions one already has?
 interruption      Ctrl-C and SIGTERM: one line that says how to continue
 map               `calmix map`: which training rows are easy, ambiguous, probably mislabelled?

@@ -1,4 +1,4 @@
-"""`calmix distill`: a student that learns from a teacher's answers beside the labels."""
+"""`calmix distill`: a student that learns from a teacher's predictions and the labels."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def distill(
     teacher_temperature: Annotated[
         bool,
         typer.Option(
-            help="Learn the teacher's calibrated answers, or those before its temperature was fitted.",
+            help="Learn the teacher's calibrated predictions, or the uncalibrated ones.",
             rich_help_panel=DISTILLATION,
         ),
     ] = True,

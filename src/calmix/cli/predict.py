@@ -11,7 +11,7 @@ from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, prin
 from calmix.io.run_directory import is_comparison
 from calmix.user_error import UserError
 
-ACCEPTING, COLUMNS, COMPUTING = "Which answers to accept", "Columns", "Computing"
+ACCEPTING, COLUMNS, COMPUTING = "Which predictions to accept", "Columns", "Computing"
 CLASSES_SHOWN = 5
 
 
@@ -78,17 +78,17 @@ def predict(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the rows of a file, and say which answers may be accepted automatically.
+    """Predict the rows of a file, and say which predictions may be accepted automatically.
 
     The output has the columns of the input, then predicted_label, the probability of every class, confidence
     and, where it was asked for, accept and reject_ood.
 
-    Example: calmix predict run --input new.csv --output answers.csv --target-accuracy 0.95
+    Example: calmix predict run --input new.csv --output predictions.csv --target-accuracy 0.95
 
     Example: calmix predict run --text "a warm and clever film"
     """
     if text is not None and (input is not None or output is not None):
-        raise UserError("--text stands in place of --input and --output", remedy="give one or the others")
+        raise UserError("--text replaces --input and --output", remedy="give one or the others")
     if text is None and text_pair is not None:
         raise UserError("--text-pair belongs to --text", remedy="give --text too")
     if text is None and (input is None or output is None):
@@ -162,7 +162,7 @@ def _print_summary(result: dict[str, Any], source: Path) -> None:
 
 
 def _print_rule(result: dict[str, Any]) -> None:
-    """By what answers are accepted; where the target cannot be certified, what can be."""
+    """By what predictions are accepted; where the target cannot be certified, what can be."""
     if "ood_rule" in result:
         print_text(result["ood_rule"])
     if "guarantee" not in result:

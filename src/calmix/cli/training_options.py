@@ -48,14 +48,16 @@ ImageColumn = Annotated[str | None, typer.Option(help="Default: image.", rich_he
 Model = Annotated[
     str,
     typer.Option(
-        help="'default', a checkpoint, a hub name, or made anew: text-cnn; for images vgg16, resnet18, "
-        "resnet34, resnet50, resnet-small.",
+        help="'default', a checkpoint, a hub name, or randomly initialised: text-cnn; for images "
+        "vgg16, resnet18, resnet34, resnet50, resnet-small.",
         rich_help_panel=COMMON,
     ),
 ]
 ModelOption = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=VALUE of a network made anew, such as dropout=0.3.", rich_help_panel=TRAINING),
+    typer.Option(
+        help="NAME=VALUE of a randomly initialised network, such as dropout=0.3.", rich_help_panel=TRAINING
+    ),
 ]
 Augment = Annotated[
     str | None,

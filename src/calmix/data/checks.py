@@ -103,7 +103,7 @@ def shared_with_training(
     train_keys: Sequence[InputKey] | None = None,
     keys: Sequence[InputKey] | None = None,
 ) -> list[Finding]:
-    """Rows whose input also stands in training: a result on them says nothing about new data."""
+    """Rows whose input also appears in the training set: a result on them says nothing about new data."""
     seen = first_ids(train, input_keys(train) if train_keys is None else train_keys)
     rows = _same_as(other, input_keys(other) if keys is None else keys, seen)
     if not rows:
@@ -195,7 +195,7 @@ def small_validation(validation: Rows, split: str = "validation") -> list[Findin
         return []
     message = (
         f"only {len(validation)} rows; below {SMALL_VALIDATION} the temperature and the choice of the epoch "
-        "are unsure"
+        "are unreliable"
     )
     return [Finding("warning", split, message, len(validation), "small_validation")]
 

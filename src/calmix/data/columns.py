@@ -193,7 +193,7 @@ def read_ids(table: DataTable, columns: ColumnNames, split: str) -> list[str]:
             raise table.error("empty id", row, columns.id)
         if row_id in first_row:
             raise table.error(
-                f"the id {shorten(row_id)!r} already stands in row {first_row[row_id]}",
+                f"the id {shorten(row_id)!r} is already in row {first_row[row_id]}",
                 row,
                 columns.id,
                 "every row needs an id of its own",

@@ -11,7 +11,7 @@ InputKey = tuple[str, ...]
 
 
 def input_keys(rows: Rows) -> list[InputKey]:
-    """What makes two rows the same input. The choices of a question may stand in any order.
+    """What makes two rows the same input. The choices of a question may be in any order.
 
     >>> one = Rows.from_columns(["a"], ["Good  film"], source="a.csv")
     >>> input_keys(one)

@@ -8,7 +8,7 @@ file was found to hold:
 * `imdb`: 25,000 reviews (the training part of the IMDb data), 12,500 of each class, 10 to 2,470 words
   with a median of 174, as written, 14,665 of them with `<br />` marks. 96 reviews repeat an earlier
   one, always with the same label.
-* No text stands in both parts, so IMDb is clean out-of-domain data for a model of the sentences. Both
+* No text is in both parts, so IMDb is clean out-of-domain data for a model of the sentences. Both
   parts are sorted by label.
 
 Importing the package reads the whole file with pandas; here it is found without an import.

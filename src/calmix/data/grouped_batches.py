@@ -22,10 +22,10 @@ Cover = Literal["all", "shortest", "longest"]
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """Positions of training rows, group by group. A row may stand in several groups.
+    """Positions of training rows, group by group. A row may be in several groups.
 
     `cover` says how long an epoch is. "all": every row of every group once. "shortest": as many rows of each
-    group as the smallest one has, drawn anew each epoch. "longest": as many as the largest one has; the
+    group as the smallest one has, drawn each epoch. "longest": as many as the largest one has; the
     smaller groups are gone through again, in a new order each time.
     """
 
@@ -38,7 +38,7 @@ class RowGroups:
             raise ValueError(f"{len(self.names)} names for {len(self.positions)} groups")
 
     def fingerprint(self) -> str:
-        """A hash of which rows stand in which group."""
+        """A hash of which rows are in which group."""
         digest = hashlib.sha256(repr((self.names, self.cover)).encode())
         for rows in self.positions:
             digest.update(np.int64(len(rows)).tobytes() + rows.astype(np.int64).tobytes())

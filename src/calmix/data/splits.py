@@ -42,7 +42,7 @@ def read_splits(
 ) -> Splits:
     """Read and check all files of a run.
 
-    Where `train` is a directory or a hub name, its validation and test splits stand in for those that
+    Where `train` is a directory or a hub name, its validation and test splits replace those that
     are not given. Without any validation data a stratified fraction of the training rows is split off.
     Every test is `[NAME=]PATH`.
     """

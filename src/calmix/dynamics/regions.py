@@ -39,7 +39,7 @@ class Regions:
         return {name: int(getattr(self, name).sum()) for name in REGION_NAMES}
 
     def overlap(self) -> dict[str, int]:
-        """How many rows stand in two sets at once."""
+        """How many rows are in two sets at once."""
         return {
             "easy_and_ambiguous": int((self.easy & self.ambiguous).sum()),
             "hard_and_ambiguous": int((self.hard & self.ambiguous).sum()),

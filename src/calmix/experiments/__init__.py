@@ -3,15 +3,15 @@
 arm_differences  The paired differences of a comparison: every arm against `plain`
 bootstrap        The paired bootstrap: how far a difference between two arms can be trusted
 cell             One run of a comparison, as a worker process or a Ray task does it
-comparison       Many runs, one answer: plan the runs, make those that are missing
+comparison       Many runs, one comparison: plan the runs, make those that are missing
 contestants      Which two arms of a comparison the recommendation is about
 demo             The demo: a small comparison on real sentences with a real encoder
-detection        How well the runs of a comparison tell familiar data from other data
+detection        How well the runs of a comparison detect out-of-domain data
 executors        Where the runs of a comparison are made: in processes of this machine
 grid             Which runs a comparison is made of: arms (a method with its options) times seeds
-ood_rows         The rows that `calmix ood` tells apart: familiar ones of a run, and sets of others
+ood_rows         The rows that `calmix ood` compares: in-domain rows of a run, and sets of others
 progress         Progress of a comparison on standard error: a bar on a terminal, plain lines otherwise
-recommendation   Advice with three answers: better, no worse within a margin, or cannot tell
+recommendation   Advice, one of three: better, no worse within a margin, or cannot tell
 recommended_run  The run that a comparison recommends, for whoever wants its model
 required_runs    How many seeds, or rows, would decide a comparison that cannot tell yet
 results          The results of a comparison as plain records, and the two files that hold them

@@ -1,4 +1,4 @@
-"""The paired differences of a comparison: every arm against `plain`, and against `plain` + temperature."""
+"""The paired differences of a comparison: every arm against `plain`, and against `plain` + TS."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The paired bootstrap: how far a difference between two arms can be trusted.
 
-A repetition draws the rows of a split anew, the same rows for every run, and the seeds anew, the same seeds
+A repetition resamples the rows of a split, the same rows for every run, and the seeds, the same seeds
 for both arms. With m(a, s, w) the metric of arm a under seed s on rows with the counts w:
 
     difference = mean_s m(a, s) - m(b, s)
@@ -18,7 +18,7 @@ Quantiles of the repetitions would be too narrow: means of two or three seeds ta
 the seeds there are. They would also carry the bias of a resampled ECE, which is twice that of the ECE.
 
 With one seed only the rows are drawn, and the interval says nothing about other seeds. The temperature of a
-calibrated arm is the one it has; it is not fitted anew.
+calibrated arm is the one it has; it is not fitted again.
 
 The ECE of a small sample is biased upwards, and more so for the better calibrated of two: a difference in ECE
 is, if anything, shown too small.

@@ -43,7 +43,7 @@ class Outcome:
 
     seconds: float
     reason: str | None = None
-    mendable: bool = False
+    is_user_error: bool = False
 
 
 def run_cell(task: Task) -> Outcome:
@@ -61,7 +61,7 @@ def run_cell(task: Task) -> Outcome:
         except Exception as error:
             failure = store.record_failure(task.fingerprint, error)
             print("".join(failure["traceback"]) or failure["reason"], file=sys.stderr)
-            return Outcome(time.monotonic() - started, failure["reason"], failure["mendable"])
+            return Outcome(time.monotonic() - started, failure["reason"], failure["is_user_error"])
     return Outcome(time.monotonic() - started)
 
 

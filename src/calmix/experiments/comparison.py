@@ -1,4 +1,4 @@
-"""Many runs, one answer: plan the runs, make those that are missing, and gather what they found.
+"""Many runs, one comparison: plan the runs, make those that are missing, and gather what they found.
 
 DIR/config.yaml           the effective options; `calmix compare --config` takes them
     cells.json            the runs this comparison is made of
@@ -242,7 +242,7 @@ def gather(directory: Path) -> Results:
             "arm": cell.arm.name,
             "seed": cell.seed,
             "run": cell.fingerprint,
-            **(store.failure(cell.fingerprint) or {"reason": "not finished", "mendable": False}),
+            **(store.failure(cell.fingerprint) or {"reason": "not finished", "is_user_error": False}),
         }
         for cell in plan.cells
         if not store.is_finished(cell.fingerprint)
@@ -404,4 +404,5 @@ def working_in(directory: Path) -> Iterator[None]:
 def _nothing_finished(results: Results) -> Exception:
     first = results.failures[0]
     text = f"all {len(results.failures)} runs failed; {first['arm']}, seed {first['seed']}: {first['reason']}"
-    return UserError(text) if all(failure["mendable"] for failure in results.failures) else RuntimeError(text)
+    is_fixable = all(failure["is_user_error"] for failure in results.failures)
+    return UserError(text) if is_fixable else RuntimeError(text)

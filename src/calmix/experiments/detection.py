@@ -1,4 +1,4 @@
-"""How well the runs of a comparison tell familiar data from other data: mean and spread over seeds."""
+"""How well the runs of a comparison detect out-of-domain data: mean and spread over seeds."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def summarise_detection(found: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def summarise_confidence(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How sure the runs of each arm are of each set, on average; set by set."""
+    """The mean confidence of the runs of each arm, set by set."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for run in found:
         for one in run["sets"]:

@@ -1,4 +1,4 @@
-"""The rows that `calmix ood` tells apart: familiar ones of a run, and sets of others."""
+"""The rows that `calmix ood` compares: in-domain rows of a run, and sets of others."""
 
 from __future__ import annotations
 

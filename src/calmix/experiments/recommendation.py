@@ -1,7 +1,7 @@
-"""Advice with three answers: better, no worse within a margin, or cannot tell.
+"""Advice, one of three: better, no worse within a margin, or cannot tell.
 
 The best of the other arms on validation (lowest mean NLL after temperature scaling) challenges the best
-`plain` + temperature. Validation alone decides:
+`plain` + TS. Validation alone decides:
 
     better         its NLL is lower, and its accuracy is not: it is chosen
     trade_off      its NLL is lower, and so is its accuracy: `plain` is kept
@@ -327,7 +327,7 @@ def _nothing_to_compare(results: Results, only: Arm | None, *, has_plain: bool) 
 
 
 def label(baseline: Arm) -> str:
-    return f"{baseline.name if baseline.name == 'plain' else f'`{baseline.name}`'} + temperature"
+    return f"{baseline.name if baseline.name == 'plain' else f'`{baseline.name}`'} + TS"
 
 
 def listing(parts: Sequence[str]) -> str:

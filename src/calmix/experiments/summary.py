@@ -1,6 +1,6 @@
-"""Mean, standard deviation and standard error over seeds; which arms are better than `plain` + temperature.
+"""Mean, standard deviation and standard error over seeds; which arms are better than `plain` + TS.
 
-An arm is marked in a metric of a split if its paired difference to its `plain` + temperature is in its favour
+An arm is marked in a metric of a split if its paired difference to its `plain` + TS is in its favour
 and significant at 5 %, corrected for the number of arms (`significance`).
 """
 
@@ -51,7 +51,7 @@ def _summary_of(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> dict[
 
 
 def mark_better(records: Sequence[dict[str, Any]], differences: Sequence[Mapping[str, Any]]) -> None:
-    """Put the metrics in which each record beats its `plain` + temperature into its `better`.
+    """Put the metrics in which each record beats its `plain` + TS into its `better`.
 
     `differences` are those of `significance.with_significance`.
     """

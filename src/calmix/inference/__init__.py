@@ -1,6 +1,6 @@
 """What only runs a trained network: predict, MC dropout, OOD scores, calibrate a checkpoint.
 
-acceptance           Which answers may be accepted: the decision that `calmix predict` makes for every row
+acceptance           Which predictions may be accepted: the decision that `calmix predict` makes for every row
 answers              The table that `calmix predict` writes: the input as it was
 fold_proof           The proof that a saved checkpoint holds what was folded into it: it is loaded again
 forward_passes       Encoded rows through a network, batch by batch, on a device

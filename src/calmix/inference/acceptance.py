@@ -1,4 +1,4 @@
-"""Which answers may be accepted: the decision that `calmix predict` makes for every row."""
+"""Which predictions may be accepted: the decision that `calmix predict` makes for every row."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Scores of every row (`calibration.ood`) from the saved model, with its temperature (`calibrated`) and without
 (`uncalibrated`); on request the same from the mean of several passes with dropout on, which takes as many
 times as long.
-Confidence is shown at three stages: as trained, with the temperature, and under `mc_dropout` that of the mean
+Confidence is shown at three stages: uncalibrated, temperature-scaled, and under `mc_dropout` that of the mean
 of passes without the temperature, since MC dropout is an alternative to it.
 """
 

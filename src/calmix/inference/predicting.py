@@ -1,4 +1,4 @@
-"""`calmix predict` as a function: from a saved classifier and a file to a file of answers and a summary."""
+"""`calmix predict` as a function: from a saved classifier and a file to predictions and a summary."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def predict_file(
     device: str = "auto",
     trust_remote_code: bool = False,
 ) -> dict[str, Any]:
-    """Write the answers for the rows of `source`; what was done, ready for JSON.
+    """Write the predictions for the rows of `source`; what was done, ready for JSON.
 
     With `target_accuracy` the threshold rests on `validation`, a labelled file, by default on the validation
     rows of the run.
@@ -99,7 +99,7 @@ def predict_text(
     device: str = "auto",
     trust_remote_code: bool = False,
 ) -> dict[str, Any]:
-    """The answer for one text, ready for JSON."""
+    """The prediction for one text, ready for JSON."""
     check_acceptance_options(target_accuracy, accept_above)
     check_settings(batch_size, device)
     if classifier.task not in (None, "single", "pair"):
@@ -162,7 +162,7 @@ def acceptance_for(
     *,
     reject_ood: bool,
 ) -> Acceptance:
-    """The rule by which answers are accepted, found before the rows are predicted."""
+    """The rule by which predictions are accepted, found before the rows are predicted."""
     out_of_domain = read_ood_threshold(classifier.run, classifier.source) if reject_ood else None
     if validation is not None and target_accuracy is None:
         raise UserError("--validation is for a target", remedy="give --target-accuracy too")
@@ -187,7 +187,7 @@ def acceptance_for(
 
 
 def notes(given: InputRows, answers: Answers, renamed: dict[str, str]) -> list[str]:
-    """What a reader of the answers must know."""
+    """What a reader of the predictions must know."""
     said = []
     if given.blank:
         said.append(f"{counted(len(given.blank), 'blank row')} left out: {first_numbers(given.blank)}")

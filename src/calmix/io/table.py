@@ -47,7 +47,7 @@ def check_names(names: Iterable[str], source: str) -> None:
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """A value as it may stand in a message of one line.
+    """A value as it may appear in a message of one line.
 
     >>> shorten("a name")
     'a name'

@@ -17,5 +17,5 @@ random_pairs    What all methods with random pairs share: partners, and pairs of
 ratio           The mixing ratio λ: how much of a row is its own
 saliency        Saliency: what a row's loss says about its logits or features, in closed form
 step            What a method sees of one micro-batch, and what it gives back
-targets         What a row is asked to predict: one-hot, smoothed, mixed
+targets         The target of a row: one-hot, smoothed, mixed
 """

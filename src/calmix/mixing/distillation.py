@@ -7,7 +7,7 @@ Teacher and student are tempered alike; the factor τ² keeps the gradient of th
     ∂L/∂z_s = α ∂L_hard/∂z_s + (1 − α) τ (p_s^τ − p_t^τ)
     τ² KL → (1/2C) Σ_k (d_k − mean d)²,   d = z_t − z_s,   as τ → ∞
 
-Where a method forwards mixed rows only, the teacher's tempered answers are mixed as the labels are:
+Where a method forwards mixed rows only, the teacher's softened probabilities are mixed like the labels:
 λ p_t^τ(row) + (1 − λ) p_t^τ(partner) is the target of the mixed row.
 
 Reference: Hinton, Vinyals & Dean 2015; Hosseini & Caragea 2022, who do not say α and τ (τ = 1, α = 0.5 here).

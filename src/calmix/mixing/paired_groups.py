@@ -21,7 +21,7 @@ FIRST, SECOND = 0, 1
 class PairedGroups(MixingMethod):
     """Rows of the first group meet rows of the second, each at most one, at random within the batch.
 
-    A row that stands in both groups does not meet itself: a pair of equals would not be mixed at all.
+    A row that is in both groups does not meet itself: a pair of equals would not be mixed at all.
     """
 
     def mix_groups(self, step: Step, logits: Tensor, kind: str) -> tuple[Tensor, Tensor, MixedPairs]:

@@ -48,5 +48,5 @@ class RandomPairs(MixingMethod):
             longest=step.longest,
             first_position=step.first_position,
         )
-        # Positions are told apart at the words only; deeper down they have seen each other.
+        # Positions are distinguished at the words only; deeper down they have seen each other.
         return step.forward(Mix(depth, partner, padded.ratio if depth == 0 else ratio), padded.inputs)

@@ -4,8 +4,8 @@ The gradient of the cross-entropy in the logits is p − e_y, so no backward pas
 says how wrong the network is; its direction, which classes it confuses. Directions are divided by that size
 before they are computed, not after: p − e_y is a zero vector once p_y rounds to 1.
 
-All results are float64: ties between directions are told from differences of 1e-9. They stand on the CPU if
-the device of the logits has no float64.
+All results are float64, which distinguishes ties between directions from differences of 1e-9. They are on the
+CPU if the device of the logits has no float64.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Step:
     groups: NDArray[np.int64] | None = None
     """The number of the group that each row stands for, where the method tells groups apart."""
     positions: NDArray[np.int64] | None = None
-    """Which training row each row is: one may stand in a batch twice, as a row of two groups."""
+    """Which training row each row is: one may be in a batch twice, as a row of two groups."""
     bank: SaliencyBank | None = None
     """What the network said about all rows in the epoch before, where the method asked for it."""
 

@@ -1,4 +1,4 @@
-"""What a row is asked to predict: one-hot, smoothed, mixed."""
+"""The target of a row: one-hot, smoothed, mixed."""
 
 from __future__ import annotations
 

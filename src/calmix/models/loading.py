@@ -42,7 +42,7 @@ def load_tokenizer(name: str, *, trust_remote_code: bool = False) -> PreTrainedT
     from transformers import AutoTokenizer
 
     register_networks()
-    with _mendable(name, "tokenizer"):
+    with _as_user_error(name, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(resolve_model(name), trust_remote_code=trust_remote_code)
     if tokenizer.pad_token is None:  # decoders such as GPT-2 have none; any token will do behind a mask
         tokenizer.pad_token = tokenizer.eos_token
@@ -53,7 +53,7 @@ def load_image_processor(name: str, *, trust_remote_code: bool = False) -> Any:
     from transformers import AutoImageProcessor
 
     register_networks()
-    with _mendable(name, "image processor"):
+    with _as_user_error(name, "image processor"):
         # Without torchvision there is one backend; with it, images would be resized in another way.
         return AutoImageProcessor.from_pretrained(name, backend="pil", trust_remote_code=trust_remote_code)
 
@@ -116,11 +116,11 @@ def load_classifier(
         raise UserError(
             "a PEFT adapter, not a whole model", file=name, remedy="merge it into its base model first"
         )
-    with _mendable(name, "model"):
+    with _as_user_error(name, "model"):
         model: PreTrainedModel = family.from_pretrained(resolve_model(name), **settings)
     add_head_dropout(model)
     # A checkpoint may say that its labels are independent, or that a temperature was folded into the head
-    # that is trained anew now.
+    # that is trained from scratch now.
     model.config.problem_type = "single_label_classification"
     if hasattr(model.config, CONFIG_KEY):
         delattr(model.config, CONFIG_KEY)
@@ -142,7 +142,7 @@ def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrai
 
     register_networks()
     family: Any = AutoModelForSequenceClassification
-    with _mendable(str(directory), "model"):
+    with _as_user_error(str(directory), "model"):
         architectures = json.loads((directory / "config.json").read_text()).get("architectures") or [""]
         if is_choice_class(architectures[0]):
             family = AutoModelForMultipleChoice
@@ -160,7 +160,7 @@ def trained_labels(directory: Path) -> tuple[str, ...] | None:
 
     transformers calls the classes of an unnamed head LABEL_0, LABEL_1, ...: their names are then 0, 1, ...
     """
-    with _mendable(str(directory), "model"):
+    with _as_user_error(str(directory), "model"):
         config = json.loads((directory / "config.json").read_text())
         if is_choice_class((config.get("architectures") or [""])[0]):
             return None
@@ -195,8 +195,8 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 
 @contextmanager
-def _mendable(name: str, what: str) -> Iterator[None]:
-    """What goes wrong while loading is the user's to mend: one line, not a traceback."""
+def _as_user_error(name: str, what: str) -> Iterator[None]:
+    """What goes wrong while loading is invalid input: one line, not a traceback."""
     from safetensors import SafetensorError
 
     is_local = Path(name).exists()

@@ -2,7 +2,7 @@
 
 A word has a vector of its own if it is in the file of vectors, or occurs twice in training; what is left is
 one unknown word. Words that the file lacks begin with uniform numbers of the variance of those it has
-(Kim 2014). Words that stand in other rows only are unknown: nothing of validation or test is looked at.
+(Kim 2014). Words that are in other rows only are unknown: nothing of validation or test is looked at.
 """
 
 from __future__ import annotations

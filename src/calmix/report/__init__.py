@@ -17,7 +17,7 @@ model_card          `model/README.md`: the model card, in the form that the Hugg
 ood_comparison      `ood.html` of a comparison: which method knows best what it does not know
 ood_report          `ood.html`: how well a run's confidence tells familiar data from other data
 page                A self-contained HTML page: prose, facts, tables and charts, in sections
-reliability         The reliability diagram: how often the model is right when it says how sure it is
+reliability         The reliability diagram: accuracy against confidence
 risk_coverage       The risk-coverage curve: the error rate among the rows that are accepted
 run_report          `report.html`: one run on one page, from the files of its directory
 tables              Tables for people: one structure, rendered for the terminal

@@ -118,7 +118,7 @@ def _temperature_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
         Chart(
             figure=temperature_figure(data, split),
             title=split,
-            caption=f"Mean over seeds with one standard deviation on {split}: red as trained, blue after "
+            caption=f"Mean over seeds with one standard deviation on {split}: red raw, blue after "
             "temperature scaling. Further left is better.",
             description=f"Dot chart of NLL and ECE of every method on {split} before and after temperature "
             "scaling; the numbers are in the table of the split.",
@@ -168,9 +168,9 @@ def _runs_table(data: Mapping[str, Any]) -> Table:
 
 def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     notes = [
-        "Every method stands beside plain fine-tuning, as trained and with a temperature fitted on "
+        "Every method is compared with plain fine-tuning, uncalibrated and with a temperature fitted on "
         "validation: the one number that most methods must first beat.",
-        "Intervals come from a paired bootstrap: rows and seeds are drawn anew, the same for both sides. "
+        "Intervals come from a paired bootstrap: rows and seeds are resampled, the same for both sides. "
         "They are widened for few seeds. The intervals of tables and charts are not corrected for many "
         "comparisons: of twenty true zeros, one leaves out 0. Marks and recommendation are corrected.",
         f"In the summary, {BETTER_NOTE}.",

@@ -22,7 +22,7 @@ from calmix.report.tables import (
     escape_markdown,
 )
 
-STAGES = {"uncalibrated": "as trained", "calibrated": "+ temperature"}
+STAGES = {"uncalibrated": "raw", "calibrated": "+ TS"}
 # Those with paired differences.
 COMPARED_METRICS = ("accuracy", "nll", "brier", "ece", "oe")
 # What fits in a terminal of 80 columns.
@@ -31,7 +31,7 @@ HEADLINE_METRICS = ("accuracy", "nll", "ece")
 TITLES = {"ece": "ECE %", "ece_noise_floor": "Noise floor %"}
 SIGNIFICANT = "*"
 CORRECTION = "significant at 5 % after Holm's correction for the number of arms"
-BETTER_NOTE = f"{SIGNIFICANT} better than its plain + temperature: the paired difference is {CORRECTION}"
+BETTER_NOTE = f"{SIGNIFICANT} better than its plain + TS: the paired difference is {CORRECTION}"
 SIGNIFICANT_NOTE = f"{SIGNIFICANT} {CORRECTION}; each interval is at 95 %, not corrected"
 ONE_SEED_NOTE = (
     "one seed only: the intervals are over rows alone and say nothing about other seeds, so none is marked"
@@ -91,7 +91,7 @@ def _mean_cell(metric: Metric, record: Mapping[str, Any]) -> str:
 
 
 def difference_tables(data: Mapping[str, Any], reference_stage: str) -> dict[str, Table]:
-    """By split: every arm minus its `plain`, as trained or with its temperature."""
+    """By split: every arm minus its `plain`, uncalibrated or temperature-scaled."""
     shown = compared_metrics(data)
     tables = {split: _difference_table(data, split, reference_stage, shown) for split in splits_of(data)}
     return {split: table for split, table in tables.items() if table.rows}

@@ -45,7 +45,7 @@ class DynamicsSummary:
 
     @property
     def has_regions(self) -> bool:
-        """False after a single epoch: nothing varies, so nothing is told apart."""
+        """False after a single epoch: nothing varies, so nothing is distinguished."""
         return bool(self.rows["region"].null_count < len(self))
 
     def column(self, name: str) -> NDArray[Any]:

@@ -89,7 +89,7 @@ def groups_table(groups: Sequence[Mapping[str, Any]], names: Sequence[str], capt
 def epoch_line(guidance: Mapping[str, Any]) -> str:
     line = f"An epoch trains on {guidance['rows_per_epoch']:,} rows."
     several = guidance["in_several_groups"]
-    return f"{line} {several:,} rows stand in more than one group." if several else line
+    return f"{line} {several:,} rows are in more than one group." if several else line
 
 
 def ties_line(tallies: Sequence[Mapping[str, Any]]) -> str | None:

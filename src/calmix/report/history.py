@@ -56,7 +56,7 @@ def history_figure(history: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def error_figure(history: Sequence[Mapping[str, Any]]) -> Figure:
-    """Expected calibration error on the validation rows per epoch, as trained, beside the error rate."""
+    """Expected calibration error on the validation rows per epoch, uncalibrated, beside the error rate."""
     from plotly.graph_objects import Scatter
 
     figure = new_figure(height=340)
@@ -94,7 +94,7 @@ def history_table(history: Sequence[Mapping[str, Any]]) -> Table:
             Column("NLL, calibrated", "after temperature scaling; the epoch is chosen by it"),
             Column("Temperature"),
             Column("Accuracy %"),
-            Column("ECE %", "as trained, before the temperature; it chooses nothing"),
+            Column("ECE %", "uncalibrated; it does not choose the epoch"),
             Column("Choice", numeric=False),
         ),
         rows=tuple(

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 # The ways of looking at one model that papers compare: title, score, stage.
 WAYS = (
-    ("as trained", "msp", "uncalibrated"),
-    ("+ temperature", "msp", "calibrated"),
-    ("MC dropout, as trained", "mc_msp", "uncalibrated"),
+    ("raw", "msp", "uncalibrated"),
+    ("+ TS", "msp", "calibrated"),
+    ("MC dropout, raw", "mc_msp", "uncalibrated"),
 )
 COLOURS = (RED, BLUE, GREEN)
 Record = Mapping[str, Any]
@@ -52,7 +52,7 @@ def headline_table(result: Mapping[str, Any]) -> Table:
         for (out, arm), by_way in confidence_records(result).items()
     )
     return Table(
-        caption=f"AUROC % of telling {result['in']} from other data by confidence, {spread_words(result)}",
+        caption=f"AUROC % of {result['in']} against other data by confidence, {spread_words(result)}",
         columns=(
             Column("Other data", numeric=False),
             Column("Method", numeric=False),
@@ -171,7 +171,7 @@ def ood_comparison_page(result: Mapping[str, Any]) -> Page:
         Chart(
             figure=auroc_figure(result, out),
             title=out,
-            caption=f"AUROC of telling {result['in']} from {out} by confidence, {spread_words(result)}.",
+            caption=f"AUROC of {result['in']} against {out} by confidence, {spread_words(result)}.",
             description=best_line(result, out),
         )
         for out in outs

@@ -46,9 +46,9 @@ METRIC_TITLES = {
     "fpr95": ("FPR@95 %", "others that pass where 95 % of the familiar rows do; smaller is better"),
 }
 STAGE_TITLES = {
-    "uncalibrated": "As trained",
+    "uncalibrated": "Raw",
     "calibrated": "After temperature scaling",
-    "mc_dropout": "MC dropout, as trained",
+    "mc_dropout": "MC dropout, raw",
 }
 COLOURS = (BLUE, RED, GREEN, YELLOW, PURPLE, CYAN, GREY)
 
@@ -71,7 +71,7 @@ def detection_table(result: Mapping[str, Any]) -> Table:
         for found in result["scores"]
     )
     return Table(
-        caption=f"Telling {result['in']} from other data, with 95 % intervals",
+        caption=f"Detection of other data than {result['in']}, with 95 % intervals",
         columns=(
             Column("Other data", numeric=False),
             Column("Stage", numeric=False),
@@ -93,11 +93,11 @@ def headline_table(result: Mapping[str, Any]) -> Table:
         cells = [with_interval(before, "auroc"), with_interval(after, "auroc")]
         rows.append((out, SCORE_TITLES[score], *cells, f"{100 * after['fpr95']:.1f}"))
     return Table(
-        caption=f"Telling {result['in']} from other data, with 95 % intervals",
+        caption=f"Detection of other data than {result['in']}, with 95 % intervals",
         columns=(
             Column("Other data", numeric=False),
             Column("Score", numeric=False),
-            Column("AUROC %, as trained"),
+            Column("AUROC %, raw"),
             Column("AUROC %, calibrated"),
             Column("FPR@95 %"),
         ),
@@ -155,7 +155,7 @@ READING = (
     "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
     "of the other set: 50 % is guessing, 100 % is perfect.",
     "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
-    "entropy; MC: of the mean over passes with dropout on. MC dropout, as trained, has no temperature in its "
+    "entropy; MC: of the mean over passes with dropout on. MC dropout, raw, has no temperature in its "
     "passes.",
     "A temperature changes the order of rows by confidence only where there are more than two classes, and "
     "that of rows by their largest logit never.",
@@ -179,7 +179,7 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
 def ood_lead(result: Mapping[str, Any]) -> str:
     """The verdicts, and what happens to confidence on other data."""
     first, *others = result["sets"]
-    said = [f"On {first['name']} the calibrated model is {_percent(first)} sure on average"]
+    said = [f"On {first['name']} the calibrated model has a mean confidence of {_percent(first)}"]
     said += [f"on {one['name']} {_percent(one)}" for one in others]
     return " ".join([*result["verdicts"], ", ".join(said) + "."])
 

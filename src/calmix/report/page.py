@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
 
-# Paul Tol's "bright" scheme: told apart by colour-blind readers, legible on white and on near-black.
+# Paul Tol's "bright" scheme: distinguishable for colour-blind readers, legible on white and on near-black.
 BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY = (
     "#4477AA",
     "#EE6677",

@@ -1,4 +1,4 @@
-"""The reliability diagram: how often the model is right when it says how sure it is.
+"""The reliability diagram: accuracy against confidence.
 
 For each bin of confidence a bar shows the accuracy with its 95 % Clopper-Pearson interval; the shaded piece
 reaches from there to the bin's mean confidence, so its area is what the bin adds to the ECE. On the
@@ -58,8 +58,8 @@ def reliability_figure(predictions: Predictions, *, bins: int = 15, closed: Clos
         )
     )
     for name, colour, shape, wide in (
-        ("too sure", RED, "/", said > accuracy),
-        ("too unsure", YELLOW, "\\", said < accuracy),
+        ("overconfident", RED, "/", said > accuracy),
+        ("underconfident", YELLOW, "\\", said < accuracy),
     ):
         gap = np.where(wide, np.abs(said - accuracy), 0.0)
         figure.add_trace(
@@ -158,7 +158,7 @@ def reliability_table(predictions: Predictions, *, bins: int = 15, closed: Close
             Column("Rows"),
             Column("Mean confidence %"),
             Column("Accuracy % [95 %]"),
-            Column("Gap %", "mean confidence minus accuracy: positive where the model claims too much"),
+            Column("Gap %", "mean confidence minus accuracy: positive where the model is overconfident"),
         ),
         rows=tuple(rows),
     )

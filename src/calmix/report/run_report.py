@@ -122,14 +122,15 @@ def lead(metrics: Mapping[str, Any]) -> str:
     split = (unseen or list(splits))[0]
     before, after = splits[split]["uncalibrated"], splits[split]["calibrated"]
     noise = (
-        " That is within the noise floor: it cannot be told from perfectly calibrated at this sample size."
+        " That is within the noise floor: not significantly different from perfect calibration at this "
+        "sample size."
         if is_within_noise(after)
         else ""
     )
     verdict = f"{TITLE}. " if has_not_learned(metrics) else ""
     return (
         f"{verdict}On {split} the model is right on {100 * after['accuracy']:.1f} % of {after['n']:,} rows. "
-        f"Its expected calibration error is {100 * before['ece']:.2f} % as trained and "
+        f"Its expected calibration error is {100 * before['ece']:.2f} % before temperature scaling and "
         f"{100 * after['ece']:.2f} % after temperature scaling.{noise}"
     )
 
@@ -161,7 +162,8 @@ def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:
     if not taught:
         return []
     names = [str(teacher["name"]) for teacher in taught["teachers"]]
-    answers = "its calibrated answers" if taught["teacher_temperature"] else "its answers as trained"
+    stage = "calibrated" if taught["teacher_temperature"] else "uncalibrated"
+    answers = f"its {stage} predictions"
     if len(names) > 1:
         answers = answers.replace("its", "the mean of their", 1)
     places = ", ".join(name for name in names if Path(name).is_absolute())
@@ -207,7 +209,7 @@ def _split_blocks(before: Predictions, split: str, metrics: Mapping[str, Any]) -
     charts = []
     tables: list[Block] = []
     for stage, title, predictions in (
-        ("uncalibrated", "As trained", before),
+        ("uncalibrated", "Raw", before),
         ("calibrated", "After temperature scaling", after),
     ):
         caption = reliability_caption(stages, stage, predictions)
@@ -261,7 +263,7 @@ def _training_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         "temperature scaling is kept; test rows have no part in the choice."
     )
     chart = Chart(history_figure(history), "Loss by epoch", caption, f"Line chart. {caption}")
-    said = "Expected calibration error and error rate on the validation rows, as trained, after every epoch."
+    said = "Uncalibrated ECE and error rate on the validation rows after every epoch."
     errors = Chart(error_figure(history), "Calibration by epoch", said, f"Line chart. {said}")
     return Beside((chart, errors)), history_table(history)
 
@@ -272,7 +274,7 @@ def _dynamics_blocks(
     summary = DynamicsSummary.read(path, metrics.get("label_names", ()))
     drawn = f"{POINTS:,} of {len(summary):,} rows, drawn at random" if len(summary) > POINTS else "all rows"
     caption = (
-        "Training rows by how sure the network was of their label, averaged over the epochs, and how much "
+        "Training rows by the probability of their label, averaged over the epochs, and how much "
         f"that varied ({drawn}). Rows low on the left were learned in no epoch: hard, or mislabelled."
     )
     blocks: list[Block] = [
@@ -320,10 +322,10 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     edge = {"right": "right-closed (a, b]", "left": "left-closed [a, b)"}[metrics["ece_edges"]]
     notes = [
         "The ECE of a finite sample is above zero even for a perfect model. The noise floor is what such a "
-        "model shows when correctness is drawn anew with the stated confidences; compare to it, not to 0.",
+        "model shows when correctness is drawn with the stated confidences; compare to it, not to 0.",
         f"ECE uses {metrics['ece_bins']} bins of equal width, {edge}, on the confidence of the predicted "
         "class. Values from other bins or edges are not comparable.",
-        "A temperature changes how sure the model says it is, not what it predicts: accuracy is the same "
+        "A temperature changes the confidence, not the predicted class: accuracy is the same "
         "before and after. The saved model carries it: plain softmax of its logits is calibrated.",
         "The temperature was fitted in domain. On other data, read the numbers of that data: calibration "
         "does not carry over by itself.",

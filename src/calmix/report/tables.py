@@ -25,7 +25,7 @@ OUTSIDE = "§"
 OUTSIDE_NOTE = "ECE outside its interval: sampling noise adds to the ECE, and the interval leaves it out"
 # Under every table with differences in ECE.
 WEAK_ECE_NOTE = "differences in ECE are weaker evidence than those in NLL and Brier score: decide by these"
-WITHIN_NOISE_NOTE = "ECE within the noise floor: cannot be told from perfectly calibrated at this sample size"
+WITHIN_NOISE_NOTE = "ECE within the noise floor: not significantly different from perfect calibration"
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,7 @@ METRICS = (
     ),
     Metric("adaptive_ece", "Adaptive ECE %", "ECE with bins of equal mass", 100, 2),
     Metric("classwise_ece", "Classwise ECE %", "mean over the classes of the ECE of that class", 100, 2),
-    Metric(
-        "oe", "OE %", "overconfidence error: only bins that claim too much, weighted by confidence", 100, 2
-    ),
+    Metric("oe", "OE %", "overconfidence error: only overconfident bins, weighted by confidence", 100, 2),
     Metric("mce", "MCE %", "largest gap of any bin, however few its rows", 100, 2),
     Metric("aurc", "AURC", "area under the risk-coverage curve: mean error rate of what is accepted"),
     Metric("augrc", "AUGRC", "mean share of all rows that are accepted and wrong"),

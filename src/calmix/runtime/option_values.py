@@ -24,11 +24,11 @@ def check_device_name(device: str) -> None:
 
 
 def check_detection(outside: Collection[Any], noise: str | None) -> None:
-    """`calmix ood` has something to tell apart."""
+    """`calmix ood` has something to compare."""
     if noise is not None and noise not in NOISES:
         raise UserError(f"{argument('noise')} is {noise!r}", remedy=f"there is {', '.join(NOISES)}")
     if not outside and noise is None:
         raise UserError(
-            "nothing to tell apart",
+            "nothing to compare",
             remedy=f"give {argument('out', 'NAME=FILE')} or {argument('noise', 'gaussian')}",
         )

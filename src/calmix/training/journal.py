@@ -1,6 +1,6 @@
 """What a run writes down as it goes: sums of every epoch, and some of the pairs that it mixed.
 
-Part of every checkpoint, so that a resumed run ends with the same numbers; the Trainer's own log starts anew.
+Part of every checkpoint, so a resumed run ends with the same numbers; the Trainer's own log starts empty.
 """
 
 from __future__ import annotations

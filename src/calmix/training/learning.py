@@ -145,7 +145,7 @@ def judge_learning(
 
 
 def stage_warning(metrics: Mapping[str, Any], stage: str) -> str | None:
-    """For a run that others are built on: its data map, or its answers, say nothing if it has not learned.
+    """For a run that others are built on: its data map and predictions mean nothing if it has not learned.
 
     >>> verdict = {"learned": False, "messages": ["the loss hardly moved"], "advice": "Train again."}
     >>> stage_warning({"learning": verdict}, "it")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calmix.calibration.predictions import Notion
     from calmix.report.tables import Table
 
-# What stands in which of two tables where one does not fit.
+# What is in which of two tables where one does not fit.
 SCORES = ("n", "accuracy", "nll", "brier", "aurc", "augrc")
 ERRORS = ("ece", "ece_noise_floor", "adaptive_ece", "classwise_ece", "oe", "mce")
 COMPARED = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "aurc")

@@ -21,7 +21,7 @@ from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.models.network import load_network
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation import teacher_logits
-from calmix.training.distillation.teacher_logits import cached_answers
+from calmix.training.distillation.teacher_logits import cached_teacher_logits
 from calmix.training.distillation.teachers import open_teacher
 from calmix.training.distillation.teaching import Teaching
 from calmix.user_error import UserError
@@ -71,8 +71,8 @@ def test_what_is_kept_is_what_the_teacher_says_to_the_bit(checkpoint, tmp_path):
     rows, teacher = make_rows(), open_teacher(str(checkpoint))
     state = torch.random.get_rng_state()
     fresh = teacher.answers(rows, threads=1)
-    kept = cached_answers(teacher, rows, tmp_path / "place", threads=1)
-    again = cached_answers(teacher, rows, tmp_path / "place", threads=1)
+    kept = cached_teacher_logits(teacher, rows, tmp_path / "place", threads=1)
+    again = cached_teacher_logits(teacher, rows, tmp_path / "place", threads=1)
     assert isinstance(again, np.memmap)
     assert np.array_equal(fresh, kept)
     assert np.array_equal(fresh, again)
@@ -96,12 +96,12 @@ def test_a_teacher_reads_texts_as_long_as_those_it_was_trained_on(tmp_path):
 
 def test_kept_answers_are_not_computed_again(checkpoint, tmp_path, monkeypatch):
     rows, teacher = make_rows(), open_teacher(str(checkpoint))
-    cached_answers(teacher, rows, tmp_path / "place")
+    cached_teacher_logits(teacher, rows, tmp_path / "place")
     monkeypatch.setattr(type(teacher), "answers", None)
     turned = Rows.from_columns(
         rows.row_ids.tolist(), rows.texts(), labels=1 - rows.labels, label_names=rows.label_names
     )
-    cached_answers(teacher, turned, tmp_path / "place")
+    cached_teacher_logits(teacher, turned, tmp_path / "place")
 
 
 def test_asking_leaves_the_state_of_a_trainer_under_way_alone(checkpoint, make_trainer):
@@ -114,11 +114,11 @@ def test_asking_leaves_the_state_of_a_trainer_under_way_alone(checkpoint, make_t
 def test_all_processes_do_what_the_first_one_sees(checkpoint, tmp_path, monkeypatch):
     """One that looks late would find the file there, and leave the others alone in the work they share."""
     rows, teacher = make_rows(), open_teacher(str(checkpoint))
-    cached_answers(teacher, rows, tmp_path / "place")
+    cached_teacher_logits(teacher, rows, tmp_path / "place")
     asked = []
     monkeypatch.setattr(teacher_logits, "broadcast_from_rank0", lambda found: asked.append(found))
     monkeypatch.setattr(teacher_logits, "wait_for_all_processes", lambda: asked.append("waited"))
-    cached_answers(teacher, rows, tmp_path / "place")
+    cached_teacher_logits(teacher, rows, tmp_path / "place")
     assert asked == [True, "waited"]
 
 
@@ -128,35 +128,35 @@ def test_an_answer_that_is_no_number_is_refused_and_not_kept(checkpoint, tmp_pat
     wrong[7, 1] = np.nan
     monkeypatch.setattr(type(teacher), "answers", lambda *_, **__: wrong)
     with pytest.raises(UserError, match="about row 'row-7' is not a finite number"):
-        cached_answers(teacher, rows, tmp_path / "place")
+        cached_teacher_logits(teacher, rows, tmp_path / "place")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damaged", [".npy", ".json"])
 def test_damaged_answers_are_made_anew_once_the_named_file_is_gone(checkpoint, tmp_path, damaged):
     rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
-    whole = np.array(cached_answers(teacher, rows, place))
+    whole = np.array(cached_teacher_logits(teacher, rows, place))
     file = place.with_suffix(damaged)
     file.write_bytes(file.read_bytes()[:70])
-    with pytest.raises(UserError, match=rf"place\{damaged}: .*cannot be read.*; delete it: .* computed anew"):
-        cached_answers(teacher, rows, place)
+    with pytest.raises(UserError, match=rf"place\{damaged}: .*cannot be read.*; delete it: .* again"):
+        cached_teacher_logits(teacher, rows, place)
     file.unlink()
-    assert np.array_equal(cached_answers(teacher, rows, place), whole)
+    assert np.array_equal(cached_teacher_logits(teacher, rows, place), whole)
 
 
 def test_answers_for_other_data_labels_or_by_another_teacher_are_refused(checkpoint, encoders, tmp_path):
     rows, teacher, place = make_rows(), open_teacher(str(checkpoint)), tmp_path / "place"
-    cached_answers(teacher, rows, place)
+    cached_teacher_logits(teacher, rows, place)
     with pytest.raises(UserError, match="were made for other data"):
-        cached_answers(teacher, make_rows(seed=6), place)
+        cached_teacher_logits(teacher, make_rows(seed=6), place)
     with pytest.raises(UserError, match="were made for other data"):
-        cached_answers(teacher, rows.select(np.arange(19, -1, -1)), place)
+        cached_teacher_logits(teacher, rows.select(np.arange(19, -1, -1)), place)
     turned = make_rows(label_names=NAMES[::-1])
     with pytest.raises(UserError, match=r"for the labels negative, positive.*data have positive, negative"):
-        cached_answers(teacher, turned, place)
+        cached_teacher_logits(teacher, turned, place)
     other = open_teacher(str(save_classifier(tmp_path / "other", encoders("bert"), seed=1)))
     with pytest.raises(UserError, match="were made by another teacher"):
-        cached_answers(other, rows, place)
+        cached_teacher_logits(other, rows, place)
 
 
 def test_classes_are_matched_by_name(encoders, checkpoint, tmp_path):

@@ -83,7 +83,7 @@ def test_a_failure_is_kept_with_its_reason_and_tried_again(store, tiny, tmp_path
     task = Task(str(store.path), store.fingerprints.of(config), config.as_dict())
     outcome = run_cell(task)
     assert "holds no model that transformers can load" in outcome.reason
-    assert outcome.mendable
+    assert outcome.is_user_error
     assert store.failure(task.fingerprint)["reason"] == outcome.reason
     (tmp_path / "weights").rename(broken / "model.safetensors")
     assert run_cell(task).reason is None
@@ -94,7 +94,7 @@ def test_a_failure_is_kept_with_its_reason_and_tried_again(store, tiny, tmp_path
 def test_a_fault_of_the_program_is_kept_with_its_traceback(store):
     failure = store.record_failure("abc", ZeroDivisionError("division by zero"))
     assert failure["reason"] == "ZeroDivisionError: division by zero"
-    assert not failure["mendable"]
+    assert not failure["is_user_error"]
 
 
 def test_a_dropped_model_leaves_the_rest_of_the_run(tmp_path, plain):

@@ -17,7 +17,7 @@ from calmix.dynamics.importers import read_data_map
 from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import newest_complete
 from calmix.training.configuration import TrainConfig
-from calmix.training.pipeline.dry_run import rehearse
+from calmix.training.pipeline.dry_run import dry_run_guided
 from tiny import read_json
 
 GUIDED = ("aum-saliency", "tdmixup", "informed-mixup")
@@ -277,7 +277,7 @@ def test_partners_by_the_raw_maps_need_no_seam_at_the_head(reviews, encoders, tm
         train=str(reviews / "train.csv"), output=str(tmp_path), model=str(encoders("gpt2", layers=1)),
         method="aum-saliency", method_options={"metric": "l2_raw"}, threads=1, device="cpu",
     )  # fmt: skip
-    rehearse(config, [])
+    dry_run_guided(config, [])
 
 
 def test_a_comparison_trains_the_plain_runs_once_and_first(calmix, reviews, encoders, tmp_path):

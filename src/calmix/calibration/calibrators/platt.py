@@ -3,7 +3,7 @@
     P(class 1) = sigmoid(a d + b),    d = z_1 - z_0
 
 the logistic regression of the label on the difference of the logits. Temperature scaling is b = 0; Platt's
-b also mends a shifted decision threshold, so the predicted class may change.
+b also corrects a shifted decision threshold, so the predicted class may change.
 
 References: Platt 1999; Lin, Lin & Weng 2007.
 """

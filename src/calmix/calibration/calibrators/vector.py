@@ -3,7 +3,7 @@
     calibrated logits_k = scale_k z_k + bias_k
 
 Scales and biases minimise the mean negative log-likelihood, which is convex in them. Unlike temperature
-scaling it can mend a class that is predicted too often, and it may change the predicted class. With few
+scaling it can correct a class that is predicted too often, and it may change the predicted class. With few
 rows per class it overfits: `l2` draws it towards temperature scaling, structured scaling does so by itself.
 Rows that some scales and biases classify without an error have no optimum, since sharper is always better:
 the result is then temperature scaling with its guard, not where a search happened to stop.

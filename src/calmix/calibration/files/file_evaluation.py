@@ -33,7 +33,7 @@ from calmix.calibration.predictions import Notion, Predictions
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
-# Files whose rows stand in different orders are read whole to be matched; beyond this many rows they are not.
+# Files whose rows are in different orders are read whole to be matched; beyond this many rows they are not.
 MOST_REORDERED = 2_000_000
 
 
@@ -73,11 +73,11 @@ def evaluate_files(
     """Evaluate predictions files (.parquet .csv .tsv .jsonl .json .npz) and run directories.
 
     Gives `{"files": [{"file": ..., <the keys of evaluate>}], "differences": [...]}`. A run has two entries
-    for each of its splits, told apart by `stage`: `calibrated`, what the saved model says, and
-    `uncalibrated`, as trained. A difference is `{"first", "second", "matched_by", "metric", "difference",
-    "ci"}` with first - second; where rows do not match, all but the names are None, and `reason` says why.
-    `notes`, if there are any, say what was done to rounded probabilities. `columns` says what the columns of
-    the files are where their names do not.
+    for each of its splits, distinguished by `stage`: `calibrated`, what the saved model says, and
+    `uncalibrated`, before temperature scaling. A difference is `{"first", "second", "matched_by", "metric",
+    "difference", "ci"}` with first - second; where rows do not match, all but the names are None, and
+    `reason` says why. `notes`, if there are any, say what was done to rounded probabilities. `columns` says
+    what the columns of the files are where their names do not.
     """
     if not paths:
         raise UserError("nothing to evaluate", remedy="name predictions files or runs")
@@ -226,13 +226,13 @@ def _differences(
 
 
 def same_order(first: RowFingerprint, second: RowFingerprint) -> MatchedBy | None:
-    """What the rows match by if they stand in one order already, None if they must be looked at one by one.
+    """What the rows match by if they are in one order already, None if they must be looked at one by one.
 
     `DifferentRows` where the fingerprints alone show that they cannot match.
     """
     if len(first.class_names) != len(second.class_names):
         raise DifferentRows(f"{len(first.class_names)} and {len(second.class_names)} classes")
-    # Equal sets of classes stand in one order by now.
+    # Equal sets of classes are in one order by now.
     if first.has_named_classes and second.has_named_classes and first.class_names != second.class_names:
         raise DifferentRows(
             f"the classes differ: {listed(first.class_names)} and {listed(second.class_names)}"
@@ -245,7 +245,7 @@ def same_order(first: RowFingerprint, second: RowFingerprint) -> MatchedBy | Non
     if not have_ids:
         raise DifferentRows("the labels differ, and there are no row ids on both sides to match by")
     if first.rows > MOST_REORDERED:
-        raise DifferentRows(f"more than {MOST_REORDERED:,} rows whose ids stand in another order")
+        raise DifferentRows(f"more than {MOST_REORDERED:,} rows whose ids are in another order")
     return None
 
 

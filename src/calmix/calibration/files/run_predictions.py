@@ -1,4 +1,4 @@
-"""The stored predictions of a run, as trained or calibrated."""
+"""The stored predictions of a run, uncalibrated or calibrated."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class CalibrationMetrics:
     """A `compute_metrics` that takes one batch or many.
 
     Each call adds its rows; with `compute_result=True` (the default, and the Trainer's last batch) it gives
-    the metrics of all rows since the last result and starts anew: `accuracy, nll, brier, ece, mce, rmsce, oe,
-    classwise_ece, mean_confidence`, to which the Trainer adds its prefix (`eval_ece`). Binned errors are
+    the metrics of all rows since the last result and starts empty: `accuracy, nll, brier, ece, mce, rmsce,
+    oe, classwise_ece, mean_confidence`, to which the Trainer adds its prefix (`eval_ece`). Binned errors are
     those of the predicted label.
 
     Two rows at confidence 3/4, one of them right:

@@ -7,7 +7,7 @@ compensated_sum  Sums in float64 of data that come in pieces, whatever the numbe
 errors           Binned calibration errors
 kolmogorov       The Kolmogorov-Smirnov calibration error and test: no bins at all
 notions          The three notions of calibration, named in the call and never guessed
-ood              Telling data like the training data from data unlike it, by what the logits say
+ood              Out-of-distribution detection: in-domain rows against others, by scores of the logits
 risk_coverage    The risk-coverage curve
 scores           Proper scores and accuracy of `Predictions`, row by row and as (weighted) means
 selective        Which answers may be accepted: thresholds on the confidence, as seen and with a guarantee

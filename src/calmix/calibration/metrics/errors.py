@@ -131,7 +131,7 @@ def overconfidence_error(
     closed: Closed = "right",
     weights: npt.ArrayLike | None = None,
 ) -> float:
-    """OE: only bins that claim too much count, the more the surer they are. 0 <= OE <= ECE.
+    """OE: only overconfident bins count, weighted by their confidence. 0 <= OE <= ECE.
 
     Half the rows right at 0.9: 0.9 * (0.9 - 0.5).
 

@@ -1,4 +1,4 @@
-"""Telling data like the training data from data unlike it, by what the logits say.
+"""Out-of-distribution detection: in-domain rows against others, by scores of the logits.
 
 Four scores, each higher where the row looks more familiar (in-distribution is the positive class):
 

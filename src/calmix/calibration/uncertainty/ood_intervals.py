@@ -8,7 +8,7 @@ sets that a score separates is not [1, 1]. AUPR likewise, with the variance of a
 FPR@95 is a share of one set at a threshold from the other: percentiles of the bootstrap, and at least the
 Clopper-Pearson interval of that share.
 
-In the bootstrap both sets are drawn anew with replacement, each by itself. Rows are sorted once: a draw only
+In the bootstrap both sets are resampled with replacement, each by itself. Rows are sorted once: a draw only
 counts how often each score was drawn, and every metric is a sum over those counts.
 """
 

@@ -43,7 +43,7 @@ def verdict(score: str, inside: str, outside: str, found: Mapping[str, Any]) -> 
     >>> print(verdict("msp", "test", "letters", {"auroc": 0.971, "auroc_ci": [0.96, 0.98]}))
     Confidence separates letters from test well: AUROC 97.1 % [96.0, 98.0].
     >>> print(verdict("energy", "test", "books", {"auroc": 0.53, "auroc_ci": [0.5, 0.56]}))
-    Energy is no better than guessing at telling books from test: AUROC 53.0 % [50.0, 56.0].
+    Energy does not distinguish books from test better than chance: AUROC 53.0 % [50.0, 56.0].
     """
     low, high = found["auroc_ci"]
     number = f"AUROC {100 * found['auroc']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
@@ -51,7 +51,7 @@ def verdict(score: str, inside: str, outside: str, found: Mapping[str, Any]) -> 
     if kind == "inverted":
         return f"{name} is higher on {outside} than on {inside}: {number}. Do not reject rows by it."
     if kind == "guessing":
-        return f"{name} is no better than guessing at telling {outside} from {inside}: {number}."
+        return f"{name} does not distinguish {outside} from {inside} better than chance: {number}."
     how = {"poor": "poorly", "fair": "fairly well", "good": "well"}[kind]
     return f"{name} separates {outside} from {inside} {how}: {number}."
 

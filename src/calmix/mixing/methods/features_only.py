@@ -34,6 +34,6 @@ class FeaturesOnly(RandomPairs):
         logits = self.forward_mixed(step, EMBEDDINGS, partner, ratio)
         nearer = torch.where(ratio >= 0.5, step.labels, step.labels[partner])
         targets = smoothed(one_hot(nearer, step.num_classes), self.label_smoothing)
-        # A teacher's answer is that to the nearer row, too.
+        # A teacher's prediction is that of the nearer row, too.
         whole = MixedRows(logits, partner, (ratio >= 0.5).float())
         return RowLosses(cross_entropy(logits, targets), logits=None, mixed=whole)

@@ -1,4 +1,4 @@
-"""Mixup at a depth that is drawn anew for every step.
+"""Mixup at a depth that is drawn for every step.
 
 One depth k is drawn uniformly from a set S: 0 mixes the word embeddings, k = 1..n the output of encoder
 layer k, n + 1 the features before the last layer. Where words or layers are mixed, the texts of a pair are

@@ -1,8 +1,8 @@
 """Rows pushed a little along the data manifold, and a little off it.
 
 On the manifold: the embeddings of a row are moved, within a box of size δ_on, so that its features come
-closer to those of another row, and it is asked to predict a little of that row's label. Off the manifold:
-they are moved by δ_off in the direction that hurts most, and the network is asked to be unsure there.
+closer to those of another row, and its target holds a little of that row's label. Off the manifold:
+they are moved by δ_off in the direction that hurts most, and the target there is uncertain.
 
     x_on  = clip(x + u − δ_on sign ∂(1 − cos(f(x + u), f(x_partner))), ±δ_on),   u ~ U(−δ_on, δ_on)
     x_off = x + δ_off sign ∂CE

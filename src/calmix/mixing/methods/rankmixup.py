@@ -1,7 +1,7 @@
-"""RankMixup: a mixed row is never surer than the row it is made of.
+"""RankMixup: a mixed row has no more confidence than the rows it is made of.
 
 Mixed rows have no targets of their own; what is trained is the order of confidences. The more a row is mixed,
-the less sure the network should be.
+the lower the confidence should be.
 
     loss = CE(rows) + w R
     "mndcg":  R = 1 − NDCG of the confidences, ranked by how little a row was mixed
@@ -34,7 +34,7 @@ from calmix.user_error import UserError
 @dataclass(frozen=True)
 class RankMixup(RandomPairs):
     name: ClassVar[str] = "rankmixup"
-    summary: ClassVar[str] = "trains the order of confidences: the more mixed, the less sure"
+    summary: ClassVar[str] = "trains the order of confidences: the more mixed, the lower"
     citation: ClassVar[str] = "Noh et al., ICCV 2023"
     mix_point: ClassVar[str] = "head or embeddings"
 

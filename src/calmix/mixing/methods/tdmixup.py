@@ -89,7 +89,7 @@ class TDMixup(PairedGroups):
             easy = known.clean(easy, self.label_filter())
         if self.pairing == "random":
             both = np.union1d(easy, ambiguous)
-            return RowGroups(("easy or ambiguous", "the same, shuffled anew"), (both, both), cover="longest")
+            return RowGroups(("easy or ambiguous", "the same, reshuffled"), (both, both), cover="longest")
         return RowGroups(("easy", "ambiguous"), (easy, ambiguous), cover="longest")
 
     def weights(self, step: Step) -> tuple[float, float, float]:

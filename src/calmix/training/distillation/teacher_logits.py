@@ -27,12 +27,12 @@ from calmix.training.distillation.teachers import Teacher
 from calmix.user_error import UserError
 
 Logits = NDArray[np.float32]
-ANEW = "delete it: the logits are then computed anew"
+ANEW = "delete it: the logits are then computed again"
 
 
 @dataclass(frozen=True, eq=False)
 class TeacherLogits:
-    """The answers of one teacher, or of several together, to the training rows by position.
+    """The logits of one teacher, or of several together, on the training rows by position.
 
     Several teachers are averaged as probabilities: z = log mean_m softmax(z_m). `scales` multiply the logits
     of each: a teacher whose temperature T was folded into its logits is as it was before with a scale of T.
@@ -74,10 +74,10 @@ class TeacherLogits:
         return np.asarray(together, dtype=np.float32)
 
 
-def cached_answers(
+def cached_teacher_logits(
     teacher: Teacher, rows: Rows, place: Path, *, device: str = "auto", threads: int | None = None
 ) -> Logits:
-    """The teacher's answers to the rows: found at `place`, or computed and kept there.
+    """The teacher's logits on the rows: found at `place`, or computed and cached there.
 
     `rows.label_names` give the order of the classes. All processes of a run take part.
     """
@@ -118,7 +118,7 @@ def cached_answers(
 
 
 def are_kept(place: Path) -> bool:
-    """Whether there are answers at a place. Whoever deletes one of the files has them made anew."""
+    """Whether logits are cached at a place; where one of the files is deleted, they are computed again."""
     return place.with_suffix(".npy").is_file() and place.with_suffix(".json").is_file()
 
 
@@ -138,7 +138,7 @@ def first_not_finite(logits: ArrayLike) -> int | None:
 
 
 def facts_of(teacher: Teacher, rows: Rows) -> dict[str, Any]:
-    """What the answers are made from. Device and threads are not in it: they decide the last bits only."""
+    """What the logits are made from. Device and threads are not in it: they decide the last bits only."""
     return {
         "teacher": teacher.identity,
         "name": teacher.name,
@@ -154,12 +154,12 @@ def inputs_fingerprint(rows: Rows) -> str:
 
 
 def check_facts(file: Path, wanted: dict[str, Any]) -> None:
-    """Refuse answers that are not those asked for, and say why."""
+    """Refuse logits that are not those asked for, and say why."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError("what its logits were made from cannot be read", file=file, remedy=ANEW) from error
-    remedy = "name another --output, or delete the directory to compute them anew"
+    remedy = "name another --output, or delete the directory to compute them again"
     if found["label_names"] != wanted["label_names"]:
         had, have = ", ".join(found["label_names"]), ", ".join(wanted["label_names"])
         raise UserError(

@@ -31,18 +31,18 @@ from calmix.user_error import UserError
 
 @dataclass(frozen=True)
 class Teacher(ABC):
-    """Somebody with an answer to every row."""
+    """A source of logits for every row."""
 
     name: str
     """As the user wrote it."""
     identity: str
-    """A hash of what its answers come from."""
+    """A hash of what its logits come from."""
     temperature: float
-    """Is folded into its answers: their product is what it said before calibration. 1 if none is."""
+    """Folded into its logits: their product are the logits before calibration. 1 if none is."""
 
     @property
     def kept_in(self) -> Path | None:
-        """Where its answers are kept; None: with the run of the student."""
+        """Where its logits are cached; None: with the run of the student."""
         return None
 
     @abstractmethod
@@ -62,9 +62,9 @@ class CheckpointTeacher(Teacher):
     label_names: tuple[str, ...] | None
     """In the order of its logits; None for multiple choice, whose classes have no names."""
     stage: RunDirectory | None = None
-    """Where it is the first stage of others: its run, which keeps its answers for all of them."""
+    """Where it is the first stage of others: its run, which caches its logits for all of them."""
     restore: Callable[[], object] | None = None
-    """Makes the checkpoint anew where it was dropped."""
+    """Trains the checkpoint again where it was deleted."""
     trust_remote_code: bool = False
 
     @property
@@ -72,7 +72,7 @@ class CheckpointTeacher(Teacher):
         return None if self.stage is None else self.stage.teaching
 
     def get_ready(self) -> None:
-        """Has its weights back; to be called before `answers`, while no other training is under way."""
+        """Has its weights back; to be called before `logits`, while no other training is under way."""
         if self.restore is not None and not self.directory.is_dir():
             self.restore()
 
@@ -107,7 +107,7 @@ class PredictionsTeacher(Teacher):
 
     @cached_property
     def read(self) -> Callable[[tuple[str, ...]], Predictions]:
-        """Its answers to rows of the named classes; the file is read once."""
+        """Its logits on rows of the named classes; the file is read once."""
         return cache(partial(read_answers, self.file))
 
     def check(self, rows: Rows) -> None:
@@ -181,9 +181,9 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
     if path.is_file():
         if not keeps_temperature:
             raise UserError(
-                "a predictions file does not say which temperature is in its answers: none can be taken out",
+                "a predictions file does not say which temperature its predictions carry: none can be undone",
                 file=name,
-                remedy="teach with --teacher-temperature, and with a file of the answers that are wanted",
+                remedy="use --teacher-temperature, and a file of the predictions to learn",
             )
         with path.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()

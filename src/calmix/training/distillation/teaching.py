@@ -1,6 +1,6 @@
-"""What comes before a student: its teachers, and their answers to the rows that it trains on.
+"""What comes before a student: its teachers, and their logits on the training rows.
 
-    teacher (found, or trained first)  ->  its answers to all training rows, kept  ->  student
+    teacher (found, or trained first)  ->  its logits on all training rows, cached  ->  student
 
 A teacher that a method names is trained on the same rows with the same settings, and handed in by whoever
 keeps runs (`experiments.staged`). Regularisers of the teacher (label smoothing, temperature) touch it alone.
@@ -29,7 +29,7 @@ from calmix.io.run_directory import RunDirectory
 from calmix.mixing.method import method_classes
 from calmix.runtime.lock import locked
 from calmix.training.configuration import TrainConfig
-from calmix.training.distillation.teacher_logits import TeacherLogits, are_kept, cached_answers
+from calmix.training.distillation.teacher_logits import TeacherLogits, are_kept, cached_teacher_logits
 from calmix.training.distillation.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.training.model_settings import settings_for
 from calmix.user_error import UserError
@@ -142,7 +142,7 @@ class Teaching:
         repeated = len(rows) - len(set(rows.row_ids.tolist()))
         if repeated:
             raise UserError(
-                f"{repeated} row ids stand in training and in the unlabelled rows",
+                f"{repeated} row ids are both in the training set and in the unlabelled rows",
                 file=config.unlabelled,
                 remedy="give them ids of their own",
             )
@@ -167,7 +167,7 @@ class Teaching:
         return dataclasses.replace(inputs, table=table)
 
     def place(self, number: int, run: RunDirectory) -> Path:
-        """Where the answers of a teacher are kept: with it, if it is a first stage of many, else with the
+        """Where the logits of a teacher are cached: with it, if it is a first stage of many, else with the
         run."""
         kept_in = self.teachers[number - 1].kept_in
         if kept_in is None:
@@ -181,15 +181,15 @@ class Teaching:
         members = []
         for number, teacher in enumerate(self.teachers, start=1):
             place = self.place(number, run)
-            # Students of a comparison may ask at once: one has the answers computed, the others find them.
+            # Students of a comparison may start at once: one computes the logits, the others find them.
             shared = teacher.kept_in is not None
             with locked(place.with_suffix(".lock")) if shared else nullcontext():
-                members.append(cached_answers(teacher, rows, place, **settings))
+                members.append(cached_teacher_logits(teacher, rows, place, **settings))
         keeps = self.config.teacher_temperature
         return TeacherLogits.of_arrays(members, [1.0 if keeps else one.temperature for one in self.teachers])
 
     def findings(self, splits: Splits) -> list[Finding]:
-        """Where a teacher's answers are about other images than the student's, or about rows of the other
+        """Where a teacher's logits are of other images than the student's, or about rows of the other
         splits."""
         return [*self._answers_to_other_images(), *self._shared_with_unlabelled(splits)]
 
@@ -198,7 +198,7 @@ class Teaching:
         if not parse_steps(self.config.augment):
             return []
         message = (
-            f"--augment {self.config.augment} changes what the student sees, and the teacher's answers are "
+            f"--augment {self.config.augment} changes what the student sees, and the teacher's logits are "
             "about the images as they are"
         )
         return [Finding("warning", "train", message, len(self.train))]

@@ -33,7 +33,7 @@ ROWS = 8
 """Of the training set; one step is tried on them."""
 
 
-def rehearse(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
+def dry_run_guided(config: TrainConfig, teachers: Sequence[Teacher]) -> None:
     """One step of the method on a few rows, in groups that mean nothing: no data map is there yet.
 
     `teachers` are those that are there already.

@@ -209,6 +209,6 @@ def described(rows: Rows, positions: Positions) -> dict[str, Any]:
 
 
 def _repeated(groups: tuple[Positions, ...]) -> int:
-    """How many rows stand in more than one group."""
+    """How many rows are in more than one group."""
     everything = np.concatenate(groups)
     return len(everything) - len(np.unique(everything))

@@ -1,7 +1,7 @@
 """The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after.
 
 DIR/<fingerprint>/               a run, finished or to be continued
-    <fingerprint>.restored/      weights that were dropped, while they are made anew
+    <fingerprint>.restored/      weights that were deleted, while they are trained again
     <fingerprint>.log            what its training said
     <fingerprint>.failure.json   why it failed, until it is tried again
     <fingerprint>.lock           held while somebody works on it
@@ -66,13 +66,13 @@ class RunStore:
     def record_failure(self, fingerprint: str, error: BaseException | str) -> dict[str, Any]:
         """Write down why a run failed; it is tried again next time."""
         if isinstance(error, str):
-            failure: dict[str, Any] = {"reason": error, "mendable": False, "traceback": []}
+            failure: dict[str, Any] = {"reason": error, "is_user_error": False, "traceback": []}
         else:
-            mendable = isinstance(error, UserError)
+            is_user_error = isinstance(error, UserError)
             failure = {
                 "reason": one_line(error),
-                "mendable": mendable,
-                "traceback": [] if mendable else traceback.format_exception(error),
+                "is_user_error": is_user_error,
+                "traceback": [] if is_user_error else traceback.format_exception(error),
             }
         write_json(self.failure_file(fingerprint), failure)
         return failure

@@ -21,7 +21,7 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import CheckpointTeacher, Teacher, stage_teacher
 from calmix.training.distillation.teaching import open_teachers, teacher_config
 from calmix.training.learning import stage_warning
-from calmix.training.pipeline.dry_run import rehearse
+from calmix.training.pipeline.dry_run import dry_run_guided
 from calmix.training.pipeline.guidance import needs_plain_run, open_plain_run, plain_config
 from calmix.training.pipeline.output_directory import as_begun, check_output
 from calmix.training.pipeline.recipe import form_group, train_alone
@@ -75,7 +75,7 @@ def _train_staged(
     stages = {name: teacher_config(config, name) for name in config.teacher if name not in opened}
     first = [*stages.values(), *([plain_config(config)] if needs_plain and plain_run is None else [])]
     if not all(store.is_finished(store.fingerprints.of(stage)) for stage in first):
-        rehearse(config, list(opened.values()))
+        dry_run_guided(config, list(opened.values()))
     if choice is not None:
         say_once(choice)
     teachers = [opened.get(name) or make_teacher(name, stages[name], store) for name in config.teacher]
@@ -113,7 +113,7 @@ def run_for(store: RunStore, config: TrainConfig, fingerprint: str | None = None
 
 
 def restore_model(store: RunStore, config: TrainConfig, fingerprint: str) -> None:
-    """Make the weights of a run anew that were dropped: to the same bits, since all else is the same.
+    """Train the deleted weights of a run again: to the same bits, since all else is the same.
 
     The run itself stays as it is, for others may be reading it.
     """
