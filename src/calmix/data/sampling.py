@@ -1,4 +1,4 @@
-"""Stratified parts of `Rows`: every class keeps its share.
+"""Parts of `Rows`: stratified, so that every class keeps its share, or random.
 
 Which rows are taken depends on their ids and the seed alone, not on their order: the rows of a class
 are ranked by a hash of seed, purpose and id. A file that was shuffled but has an id column gives the
@@ -46,6 +46,24 @@ def stratified_sample(rows: Rows, n: int, seed: int) -> Rows:
     present = np.minimum(counts, 1)
     lower = present if present.sum() <= n else np.zeros_like(counts)
     return rows.select(_pick(rows, apportion(counts, n, lower, counts), seed, "sample"))
+
+
+def random_sample(rows: Rows, n: int, seed: int) -> Rows:
+    """At most n rows, each as likely as any other whatever its class; in old order.
+
+    The classes of a small sample are then as uneven as chance has it, as where papers draw 32 rows. Where not
+    one row of a second class is among them, the last one makes room for one: one class cannot be trained on.
+    """
+    if n < 1:
+        raise ValueError(f"a sample of {n} rows: expected at least one")
+    if n >= len(rows):
+        return rows
+    order = np.argsort(_ranks(rows, seed, "random sample"), kind="stable")
+    taken = order[:n]
+    if n > 1 and len(np.unique(rows.labels[taken])) == 1:
+        others = order[rows.labels[order] != rows.labels[taken[0]]]
+        taken = np.append(taken[:-1], others[:1]) if len(others) else taken
+    return rows.select(np.sort(taken))
 
 
 def apportion(

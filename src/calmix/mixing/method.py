@@ -84,6 +84,10 @@ class Method(ABC):
         """The options and their values, as they are saved with a run."""
         return dataclasses.asdict(self)
 
+    def effective_options(self, num_classes: int) -> dict[str, Any]:
+        """The options with what "auto" becomes for a task of this many classes."""
+        return self.options()
+
 
 @cache
 def method_classes() -> dict[str, type[Method]]:

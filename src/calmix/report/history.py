@@ -91,7 +91,7 @@ def history_table(history: Sequence[Mapping[str, Any]]) -> Table:
             Column("Epoch"),
             Column("Training loss"),
             Column("NLL"),
-            Column("NLL, calibrated", "after temperature scaling; the epoch is chosen by it"),
+            Column("NLL, calibrated", "after temperature scaling"),
             Column("Temperature"),
             Column("Accuracy %"),
             Column("ECE %", "uncalibrated; it does not choose the epoch"),

@@ -51,6 +51,7 @@ from calmix.report.tables import (
     is_within_noise,
     metrics_table,
 )
+from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, TITLES
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -152,8 +153,17 @@ def _headline(run: RunDirectory, metrics: Mapping[str, Any]) -> Facts:
     if "train" in sizes:
         facts.append(Fact("Training rows", f"{sizes['train']:,}", f"{len(metrics['label_names'])} classes"))
     if chosen:
-        facts.append(Fact("Epoch kept", f"{chosen[0]:g} of {epochs}", "by calibrated validation NLL"))
+        facts.append(Fact("Epoch kept", f"{chosen[0]:g} of {epochs}", kept_by(metrics)))
     return Facts(tuple(facts))
+
+
+def kept_by(metrics: Mapping[str, Any]) -> str:
+    """By what the epoch was kept; runs of earlier versions knew one rule.
+
+    >>> kept_by({}), kept_by({"select_by": "last"})
+    ('by validation NLL after temperature scaling', 'the last epoch')
+    """
+    return TITLES[metrics.get("select_by", NLL_AFTER_TEMPERATURE)]
 
 
 def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:

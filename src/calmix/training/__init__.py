@@ -8,6 +8,8 @@ checkpointing      When checkpoints are written in training, and how each of the
 checkpoints        Checkpoints that a killed run can be continued from
 configuration      `TrainConfig`: every option of a run, declared once and checked
 default_settings   Learning rate and epochs where the user gives none
+epoch_predictions  The predictions of every epoch on the test sets
+epoch_rules        By what the epoch of a run is kept: the rules of `--select-by`
 frozen_layers      `--freeze-layers`: the first layers are frozen, and their activations cached
 hf_compat          What calmix relies on in the Trainer beyond its documented interface
 journal            What a run writes down as it goes: sums of every epoch
@@ -18,7 +20,7 @@ optimization       Optimisers and schedules beside those of the Trainer
 optimizer_options  What `--optimizer` and `--schedule` may say, checked without torch
 options            How an option of training is declared, and what follows from it
 recording          The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`
-selection          What is measured after every epoch, and by what the epoch is chosen
+selection          What is measured after every epoch
 specification      `NAME:OPTION=VALUE:...`: how a thing with options is written in one word
 trainer            `MixupTrainer`: a `transformers.Trainer` that trains with any method
 """

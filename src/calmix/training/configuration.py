@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calmix.runtime.option_values import CLOSED, DEVICES, DYNAMICS
+from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
 from calmix.training.options import (
     COMMON,
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
 
 ALL_ROWS = "all"
 NO_TEACHER = "none"
+SAMPLES = ("stratified", "random")
+TEMPERATURE_FITS = ("optimum", "grid")
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
 METHODS = (
     "plain, aum-saliency, cls-mixup, erl, features-only, focal, informed-mixup, input-mixup, "
     "kernel-warping, manifold-mixup, on-off-manifold, rankmixup, regmixup or tdmixup"
 )
 # Fields of the Trainer that calmix itself decides beside those that an option sets.
-BEST_EPOCH = "the choice of the epoch by validation NLL"
+BEST_EPOCH = argument("select_by")
 DECIDED = {
     "output_dir": argument("output"),
     "use_cpu": argument("device"),
@@ -103,8 +106,12 @@ class TrainConfig:
     id_column: str | None = option(None, "Default: rows are numbered.", DATA, affects="content")
     image_column: str | None = option(None, "Default: image.", DATA, affects="content")
     train_rows: int | None = option(
-        None, "Train on a stratified sample of this many rows, drawn by the seed.",
+        None, "Train on a sample of this many rows, drawn by the seed (see --train-sample).",
         DATA, least=2,
+    )
+    train_sample: str = option(
+        "stratified", "How the rows of --train-rows are drawn.",
+        DATA, choices=SAMPLES, needs="train_rows",
     )
     train_region: str = option(
         ALL_ROWS, "Train on a region of a plain run's data map.",
@@ -169,6 +176,20 @@ class TrainConfig:
     freeze_cache_limit: float = option(
         20.0, "GiB of disk for cached activations; those unused for longest make room.",
         TRAINING, affects="nothing", vary=False, above=0, needs="freeze_layers",
+    )
+    select_by: str = option(
+        NLL_AFTER_TEMPERATURE,
+        "By what the epoch is kept, measured on validation rows; 'last' keeps the last one.",
+        TRAINING, choices=tuple(RULES),
+    )
+    temperature_fit: str = option(
+        "optimum",
+        "The best temperature, or 'grid': the best of 0.01, 0.02, ..., 5.00, as the papers search.",
+        TRAINING, choices=TEMPERATURE_FITS,
+    )
+    keep_epoch_predictions: bool = option(
+        False, "Keep the predictions of every epoch on the test sets, in RUN/epochs.",
+        RUN, affects="record",
     )
     dynamics: str = option(
         "training", "When training dynamics are recorded.",
@@ -269,6 +290,11 @@ class TrainConfig:
             raise UserError(
                 f"{argument('aum_filter')} filters a region",
                 remedy=f"give {argument('train_region', 'easy')} or {argument('train_region', 'ambiguous')}",
+            )
+        if self.keep_epoch_predictions and self.freeze_layers and self.freeze_cache != "off":
+            raise UserError(
+                f"{argument('keep_epoch_predictions')} needs the frozen layers to run in every epoch",
+                remedy=f"give {argument('freeze_cache', 'off')}",
             )
         self._check_trainer()
         if self.augment is not None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -117,6 +117,16 @@ class AumSaliency(MixingMethod):
         salient = compare(torch.from_numpy(logits), torch.from_numpy(labels)).numpy()
         return SaliencyBank(logits, labels, salient, tuple(groups), is_direction=not raw)
 
+    def kind_of_saliency(self, num_classes: int) -> str:
+        """What "auto" becomes."""
+        if self.saliency != "auto":
+            return self.saliency
+        is_flat = num_classes == 2 and self.metric == "cosine" and self.scope == "batch"
+        return "gradient-input" if is_flat else "logits"
+
+    def effective_options(self, num_classes: int) -> dict[str, Any]:
+        return {**self.options(), "saliency": self.kind_of_saliency(num_classes)}
+
     def uses_raw_map(self, num_classes: int) -> bool:
         """With two classes all directions are equal: a bank of logits can only compare raw maps."""
         two_in_bank = num_classes == 2 and self.scope == "global" and self.saliency == "auto"
@@ -158,9 +168,7 @@ class AumSaliency(MixingMethod):
 
     def _forward(self, step: Step) -> tuple[Tensor, Tensor | None]:
         """Logits, and how similar every two rows of the batch are in their saliency."""
-        kind = self.saliency
-        if kind == "auto":
-            kind = "gradient-input" if step.num_classes == 2 and self.metric == "cosine" else "logits"
+        kind = self.kind_of_saliency(step.num_classes)
         if kind == "gradient-input" and step.bank is None and self.scope == "batch":
             watch = Watch(step.head)
             logits = step.forward(watch)

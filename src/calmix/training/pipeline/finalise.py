@@ -23,6 +23,7 @@ from calmix.inference.prediction import predict_logits, row_predictions
 from calmix.io.manifest import make_manifest, sync
 from calmix.io.permissions import as_umask_says
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
+from calmix.mixing.needs import AUM
 from calmix.models.folding import fold_temperature, merged
 from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
@@ -65,7 +66,8 @@ def finish(
     validation = predictions["validation"]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        scaling = TemperatureScaling().fit(validation.values, validation.labels)
+        preset = "paper" if config.temperature_fit == "grid" else None
+        scaling = TemperatureScaling(preset=preset).fit(validation.values, validation.labels)
     check_chosen(run, trainer, scaling.nll_before_, is_half=config.freeze_cache == "float16")
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
@@ -103,7 +105,12 @@ def finish(
         "label_names": list(splits.train.label_names),
         "learning_rate": config.learning_rate,
         "epochs": config.epochs,
-        "sizes": {name: len(rows) for name, rows in {"train": splits.train, **named}.items()},
+        "select_by": config.select_by,
+        "sizes": {
+            "train": trained_rows(prepared, trainer),
+            **{name: len(rows) for name, rows in named.items()},
+        },
+        "effective_options": effective_options(config, prepared, trainer),
         **pixel_facts(prepared),
         "splits": measure(predictions, scaling.temperature_, config),
         "history": epochs,
@@ -142,6 +149,29 @@ def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float, *, i
             file=run.path,
             remedy="--resume trains again from the newest whole checkpoint",
         )
+
+
+def trained_rows(prepared: Prepared, trainer: MixupTrainer) -> int:
+    """The training rows with labels that the run was really trained on: those of its groups, once each."""
+    if trainer.groups is None:
+        return len(prepared.splits.train)
+    return len(np.unique(np.concatenate(trainer.groups.positions)))
+
+
+def effective_options(config: TrainConfig, prepared: Prepared, trainer: MixupTrainer) -> dict[str, Any]:
+    """What the run was made with, given or not: options that are not the default, all options of the method
+    and what `auto` became, and the numbers that guided it."""
+    options = trainer.method.effective_options(trainer.num_classes)
+    found: dict[str, Any] = {
+        **config.that_change_the_result(),
+        **{f"method.{name}": value for name, value in options.items()},
+        "rows_available": len(prepared.splits.train),
+    }
+    if trainer.groups is not None:
+        found["rows_per_epoch"] = trainer.groups.rows_per_epoch
+    if prepared.guidance is not None and AUM in trainer.method.needed:
+        found["aum_median"] = float(np.nanmedian(prepared.guidance.datamap.aum))
+    return found
 
 
 def sealed_files(run: RunDirectory) -> dict[str, dict[str, Any]]:
@@ -201,19 +231,21 @@ def measure(
 
 def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, Any]]:
     """What every epoch found, and which one was kept."""
-    best = trainer.state.best_global_step
+    measured = evaluations(trainer, SELECTION_METRIC)
+    best = trainer.state.best_global_step or (measured[-1]["step"] if measured else None)
     return [
         {
             "epoch": round(entry["epoch"]),
             "train_loss": losses.get(round(entry["epoch"]) - 1),
             "accuracy": entry["eval_accuracy"],
+            "validation_mcc": entry.get("eval_mcc"),  # runs begun before it was measured
             "validation_ece": entry["eval_ece"],
             "validation_nll": entry["eval_nll"],
             "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
             "temperature": entry["eval_temperature"],
             "chosen": entry["step"] == best,
         }
-        for entry in evaluations(trainer, SELECTION_METRIC)
+        for entry in measured
     ]
 
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from calmix.data.checks import Finding, check_splits
 from calmix.data.rows import Rows
-from calmix.data.sampling import stratified_sample
+from calmix.data.sampling import random_sample, stratified_sample
 from calmix.data.splits import Splits, read_splits
 from calmix.io.run_directory import RunDirectory
 from calmix.models.cutting import cut_layers
@@ -82,7 +82,8 @@ def read_data(config: TrainConfig) -> Splits:
         config.train, config.validation, config.test, columns=config.columns(), seed=config.seed
     )
     if config.train_rows is not None and config.train_rows < len(splits.train):
-        splits = replace(splits, train=stratified_sample(splits.train, config.train_rows, config.seed))
+        draw = stratified_sample if config.train_sample == "stratified" else random_sample
+        splits = replace(splits, train=draw(splits.train, config.train_rows, config.seed))
     return splits
 
 

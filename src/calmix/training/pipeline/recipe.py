@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from calmix.training.arguments import MixupArguments, as_numbers
 from calmix.training.checkpoints import KEPT, newest_complete, remove_newer
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import Teacher
+from calmix.training.epoch_predictions import EpochPredictions
+from calmix.training.epoch_rules import trainer_settings
 from calmix.training.frozen_layers import train_from_cache
 from calmix.training.pipeline.finalise import finish
 from calmix.training.pipeline.guidance import needs_plain_run
@@ -42,7 +45,7 @@ from calmix.training.pipeline.run_files import (
     writing_to,
 )
 from calmix.training.pipeline.settling import settled_to_train
-from calmix.training.selection import SELECTION_METRIC, epoch_metrics
+from calmix.training.selection import epoch_metrics
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
@@ -180,11 +183,7 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
         "use_cpu": config.device == "cpu",
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
         "eval_strategy": "epoch",
-        # "best" saves whenever the epoch is the best so far; checkpoints to resume from come on top.
-        "save_strategy": "best",
-        "metric_for_best_model": SELECTION_METRIC,
-        "greater_is_better": False,
-        "load_best_model_at_end": True,
+        **trainer_settings(config.select_by),
         "logging_strategy": "no",
         "disable_tqdm": True,
     }
@@ -219,13 +218,15 @@ def make_trainer(
         train_dataset=rows,
         eval_dataset=view,
         data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
-        compute_metrics=epoch_metrics,
+        compute_metrics=partial(epoch_metrics, bins=config.bins, closed=config.closed),
         processing_class=prepared.inputs.processing_class,
         known_rows=known_rows,
     )
     trainer.checkpoints_kept = KEPT
     quiet(trainer)
     trainer.add_callback(progress)
+    if config.keep_epoch_predictions:
+        trainer.add_callback(EpochPredictions(trainer, run, prepared.encoded, prepared.splits.tests))
     return trainer
 
 
