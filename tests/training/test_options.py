@@ -73,7 +73,7 @@ def changes(draw):
     option = draw(st.sampled_from([option for option in OPTIONS.values() if option.name not in NEEDED]))
     beside = dict(BESIDE.get(option.name, {}))
     if option.needs:
-        beside[option.needs] = {"teacher": ("plain",), "freeze_layers": 2}[option.needs]
+        beside[option.needs] = {"teacher": ("plain",), "freeze_layers": 2, "train_rows": 9}[option.needs]
     if option.name == "unlabelled":
         beside["label_weight"] = 0.5
     return option, beside, draw(values_of(option))

@@ -189,7 +189,7 @@ class TrainConfig:
     )
     keep_epoch_predictions: bool = option(
         False, "Keep the predictions of every epoch on the test sets, in RUN/epochs.",
-        RUN, affects="record",
+        RUN, vary=False,  # changes what a run holds: one without them is not found in their place
     )
     dynamics: str = option(
         "training", "When training dynamics are recorded.",
