@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 
@@ -14,8 +15,9 @@ from safetensors.numpy import load_file
 from calmix.cli import distill
 from calmix.io.manifest import make_manifest
 from calmix.runtime.progress import Progress
+from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teacher_logits import inputs_fingerprint
-from calmix.training.model_settings import TEXT_CNN
+from calmix.training.model_settings import TEXT_CNN, with_model_settings
 from tiny import read_json
 
 
@@ -267,7 +269,11 @@ def test_a_student_without_a_model_is_like_its_teacher_in_all_that_makes_the_net
     calmix, tmp_path, monkeypatch
 ):
     made = []
-    monkeypatch.setattr(distill, "run_training", lambda values, **_: made.append(values))
+
+    def configured(values):
+        return dataclasses.asdict(TrainConfig.from_dict(with_model_settings(values)))
+
+    monkeypatch.setattr(distill, "run_training", lambda values, **_: made.append(configured(values)))
     config = {"model": "text-cnn", "model_options": {"dropout": 0.3, "filters": 7}, "epochs": 2}
     for name, more in {
         "cnn": {},

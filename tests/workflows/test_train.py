@@ -108,7 +108,7 @@ def test_a_student_learns_from_a_run(run, frames, small, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epoch": 3}, "no option 'epoch'; did you mean 'epochs'"),
+        ({"epoch": 3}, "no such option 'epoch'; did you mean 'epochs'"),
         ({"method": "mixdown"}, "mixdown"),
         ({"test": {"../up": [{"text": "a", "label": "negative"}]}}, r"test: a set cannot be named '../up'"),
         (

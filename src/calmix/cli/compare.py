@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli import training_options as options
 from calmix.cli.options import AsJson, Config, print_json, print_line
-from calmix.cli.training_options import COMMON, METHOD_HELP, training_values
+from calmix.cli.training_options import training_values, with_training_options
+from calmix.training.configuration import METHODS, TAUGHT, TrainConfig
+from calmix.training.model_settings import with_model_settings
+from calmix.training.options import COMMON
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
 COMPARISON = "Comparison"
 
 
+@with_training_options(
+    without=(*TAUGHT, "method", "seed", "plain_run", "trust_remote_code"),
+    output={"help": "The directory of the comparison. The same command again continues it."},
+    threads={"help": "CPU threads of each run; fixed by the first."},
+)
 def compare(
     context: typer.Context,
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"plain,cls-mixup:alpha=1,... of {METHOD_HELP} plain is always in.",
+            help=f"plain,cls-mixup:alpha=1,... of {METHODS}; plain is always in.",
             rich_help_panel=COMMON,
         ),
     ] = None,
@@ -66,49 +73,6 @@ def compare(
             "--from", help="Render a stored comparison again; train nothing.", rich_help_panel=COMPARISON
         ),
     ] = None,
-    train: options.Train = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    text_column: options.TextColumn = None,
-    pair_column: options.PairColumn = None,
-    choices_column: options.ChoicesColumn = None,
-    label_column: options.LabelColumn = None,
-    id_column: options.IdColumn = None,
-    image_column: options.ImageColumn = None,
-    model: options.Model = "default",
-    model_option: options.ModelOption = None,
-    alpha: options.Alpha = None,
-    label_smoothing: options.LabelSmoothing = 0.0,
-    method_option: options.MethodOption = None,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = 16,
-    learning_rate: options.LearningRate = None,
-    optimizer: options.Optimizer = None,
-    schedule: options.Schedule = None,
-    augment: options.Augment = None,
-    max_length: options.MaxLength = 256,
-    train_rows: options.TrainRows = None,
-    train_region: options.TrainRegion = "all",
-    aum_filter: options.AumFilter = False,
-    aum_quantile: options.AumPercentile = 0.8,
-    student_layers: options.StudentLayers = None,
-    freeze_embeddings: options.FreezeEmbeddings = False,
-    dynamics: options.Dynamics = "training",
-    device: options.Device = "auto",
-    threads: Annotated[
-        int | None,
-        typer.Option(help="CPU threads of each run; fixed by the first.", rich_help_panel="Training"),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            help="The directory of the comparison; the same command goes on.", rich_help_panel=COMMON
-        ),
-    ] = None,
-    checkpoint_steps: options.CheckpointSteps = None,
-    checkpoint_minutes: options.CheckpointMinutes = 5.0,
-    bins: options.Bins = 15,
-    closed: options.Closed = "right",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -122,15 +86,16 @@ def compare(
     Example: calmix compare --methods plain,cls-mixup --seeds 0,1,2 --train reviews.csv --test test.csv
     --test books=books.csv --output comparison
     """
+    values = training_values(context)
     if from_directory is not None:
         from calmix.experiments.comparison import load, with_margin
 
         results = with_margin(load(from_directory), margin)
-        show_comparison(results, Path(output) if output else from_directory, as_json=as_json)
+        show_comparison(results, Path(values.get("output", from_directory)), as_json=as_json)
         return
-    if not output:
+    if not values.get("output"):
         raise UserError("no output directory", remedy="give --output DIRECTORY")
-    if not train:
+    if not values.get("train"):
         raise UserError("no training data", remedy="give --train FILE")
     if not methods:
         raise UserError("no methods to compare", remedy="give --methods plain,cls-mixup")
@@ -138,12 +103,10 @@ def compare(
     from calmix.experiments.comparison import CompareConfig
     from calmix.experiments.grid import parse_seeds, split_list
     from calmix.experiments.required_runs import DEFAULT_MARGIN
-    from calmix.training.configuration import TrainConfig
 
-    own = {"methods", "seeds", "vary", "executor", "workers", "keep_models", "margin", "from_directory"}
     run_comparison(
         CompareConfig(
-            base=TrainConfig.from_dict(training_values(context, without=own)),
+            base=TrainConfig.from_dict(with_model_settings(values)),
             methods=tuple(method for text in methods for method in split_list(text)),
             seeds=parse_seeds(seeds or ["0,1,2"]),
             vary=tuple(vary or ()),

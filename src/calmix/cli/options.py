@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,15 +10,17 @@ import typer
 import yaml
 
 from calmix.printable import printable, printable_json
+from calmix.training.configuration import OPTIONS
+from calmix.training.options import check_known
 from calmix.training.specification import parse_value
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 EXTRAS = "calmix.config.extras"
-# Keys of a configuration file that are tables, and so have no option of their own.
-TABLES = ("trainer", "method_options", "model_options", "teacher_options")
+# Keys of a configuration file that are tables: an option gives one entry of them, if there is one.
+TABLES = [name for name, option in OPTIONS.items() if option.kind is dict]
 
 
 def load_config(context: typer.Context, file: Path | None) -> Path | None:
@@ -39,26 +40,39 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
     if "trust_remote_code" in values:  # a file may come with a run that somebody else has made
         remedy = "give --trust-remote-code on the command line"
         raise UserError("trust in remote code is not read from a file", file=file, remedy=remedy)
-    for key in values:
-        if key not in known and key not in TABLES:
-            near = difflib.get_close_matches(key, [*known, *TABLES], n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
-            raise UserError(f"unknown key {key!r}", file=file, remedy=remedy)
-    tables = {name: values.pop(name) for name in TABLES if name in values}
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise UserError(f"{name!r} must be a table of names and values", file=file)
-    several = {
-        str(parameter.name) for parameter in context.command.params if getattr(parameter, "multiple", False)
+    trains = "method_option" in known
+    try:
+        check_known(values, [*known, *(TABLES if trains else ())], "unknown key")
+        for key, value in values.items():
+            check_value(context, key, value, trains=trains)
+    except UserError as error:
+        raise UserError(error.args[0], file=file) from None
+    context.meta[EXTRAS] = {name: values.pop(name) for name in TABLES if name in values}
+    several = {str(found.name) for found in context.command.params if getattr(found, "multiple", False)}
+    given = {
+        known[key]: [value] if known[key] in several and not isinstance(value, list) else value
+        for key, value in values.items()
     }
-    values = {known[key]: value for key, value in values.items()}
-    values = {
-        name: [value] if name in several and not isinstance(value, list) else value
-        for name, value in values.items()
-    }
-    context.meta[EXTRAS] = tables
-    context.default_map = {**(context.default_map or {}), **values}
+    context.default_map = {**(context.default_map or {}), **given}
     return file
+
+
+def check_value(context: typer.Context, key: str, value: Any, *, trains: bool) -> None:
+    """Refuse what the parser of a command line would turn into something else: true into 1, a list into text.
+    It reads numbers from text by itself: YAML takes 1e-3 for text."""
+    if trains and key in OPTIONS and not isinstance(value, str):
+        OPTIONS[key].check(value)
+    name = parameters_by_key(context).get(key)
+    option: Any = next((found for found in context.command.params if found.name == name), None)
+    if option is None:
+        return
+    takes_several = getattr(option, "multiple", False) or option.nargs != 1
+    is_flag = getattr(option, "is_flag", False)
+    if isinstance(value, dict) or (isinstance(value, list) and not takes_several):
+        raise UserError(f"{argument(key)} is a {type(value).__name__}", remedy="give one value")
+    if isinstance(value, bool) != is_flag:
+        remedy = "give true or false" if is_flag else "give a value; in quotes if it is text"
+        raise UserError(f"{argument(key)} is {value!r}", remedy=remedy)
 
 
 def parameters_by_key(context: typer.Context) -> dict[str, str]:

@@ -6,73 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli import training_options as options
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
-from calmix.cli.training_options import (
-    COMMON,
-    METHOD_HELP,
-    TRAINING,
-    complete_method,
-    training_values,
-)
+from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.training_options import training_values, with_training_options
 from calmix.runtime.processes import is_first_process
+from calmix.training.configuration import TAUGHT
+from calmix.training.options import COMMON
 
 if TYPE_CHECKING:
     from calmix.workflows.run import Run
 
 
+@with_training_options(before="resume", without=TAUGHT)
 def train(
     context: typer.Context,
-    train: options.Train = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    text_column: options.TextColumn = None,
-    pair_column: options.PairColumn = None,
-    choices_column: options.ChoicesColumn = None,
-    label_column: options.LabelColumn = None,
-    id_column: options.IdColumn = None,
-    image_column: options.ImageColumn = None,
-    model: options.Model = "default",
-    model_option: options.ModelOption = None,
-    method: Annotated[
-        str,
-        typer.Option(help=METHOD_HELP, rich_help_panel=COMMON, autocompletion=complete_method),
-    ] = "plain",
-    alpha: options.Alpha = None,
-    label_smoothing: options.LabelSmoothing = 0.0,
-    method_option: options.MethodOption = None,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = 16,
-    learning_rate: options.LearningRate = None,
-    optimizer: options.Optimizer = None,
-    schedule: options.Schedule = None,
-    augment: options.Augment = None,
-    max_length: options.MaxLength = 256,
-    train_rows: options.TrainRows = None,
-    train_region: options.TrainRegion = "all",
-    aum_filter: options.AumFilter = False,
-    aum_quantile: options.AumPercentile = 0.8,
-    student_layers: options.StudentLayers = None,
-    freeze_embeddings: options.FreezeEmbeddings = False,
-    dynamics: options.Dynamics = "training",
-    seed: Annotated[int, typer.Option(help="Same seed, same bits.", rich_help_panel=COMMON)] = 0,
-    device: options.Device = "auto",
-    threads: options.Threads = None,
-    output: Annotated[
-        str | None, typer.Option(help="The run directory to make.", rich_help_panel=COMMON)
-    ] = None,
-    plain_run: Annotated[
-        str | None,
-        typer.Option(help="The plain run a guided method starts from.", rich_help_panel=TRAINING),
-    ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was cut off.", rich_help_panel=COMMON)
+        bool, typer.Option("--resume", help="Continue a run that was interrupted.", rich_help_panel=COMMON)
     ] = False,
-    checkpoint_steps: options.CheckpointSteps = None,
-    checkpoint_minutes: options.CheckpointMinutes = 5.0,
-    bins: options.Bins = 15,
-    closed: options.Closed = "right",
-    trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +32,7 @@ def train(
 
     Example: calmix train --train reviews.csv --test test.csv --test books=books.csv --output run
     """
-    run_training(training_values(context, without={"resume"}), resume=resume, as_json=as_json)
+    run_training(training_values(context), resume=resume, as_json=as_json)
 
 
 def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> None:

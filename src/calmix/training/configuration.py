@@ -222,7 +222,7 @@ class TrainConfig:
         DISTILLATION, least=0, most=1, needs="teacher", trainer="label_weight", formerly="hard_weight",
     )
     teacher_temperature: bool = option(
-        True, "Learn from the teacher's calibrated logits, or from those before its temperature was fitted.",
+        True, "Learn the teacher's calibrated predictions, or the uncalibrated ones.",
         DISTILLATION, needs="teacher",
     )
     unlabelled: str | None = option(

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calmix.training.configuration import TrainConfig
+from calmix.training.configuration import OPTIONS, TrainConfig
 from calmix.training.model_settings import with_model_settings
+from calmix.training.options import check_known
 from calmix.user_error import UserError
 from calmix.workflows.data_arguments import GivenData
 from calmix.workflows.run import Run
 
-KNOWN = tuple(option.name for option in fields(TrainConfig))
 # An option that most methods have, and so a name of its own.
 ALPHA = "alpha"
 DATA = ("train", "validation", "test", "unlabelled")
 
 
-def check_names(options: Mapping[str, Any], known: tuple[str, ...] = (*KNOWN, ALPHA)) -> None:
-    """Refuse a name that is no option.
-
-    >>> check_names({"epoch": 3})
-    Traceback (most recent call last):
-    calmix.user_error.UserError: no option 'epoch'; did you mean 'epochs'?
-    """
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise UserError(
-                f"no option {name!r}",
-                remedy=f"did you mean {near[0]!r}?"
-                if near
-                else f"the options are: {', '.join(sorted(known))}",
-            )
-
-
 def training_config(options: Mapping[str, Any]) -> tuple[TrainConfig, GivenData]:
     """The configuration that options make, and the data among them that are objects."""
-    check_names(options)
+    check_known(options, [*OPTIONS, ALPHA])
     given = {name: value for name, value in options.items() if value is not None}
     data = GivenData.with_columns(given)
     values: dict[str, Any] = {name: plain_value(name, value) for name, value in given.items()}
