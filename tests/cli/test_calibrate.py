@@ -120,11 +120,14 @@ def test_too_few_rows_to_hold_any_out_are_said(calmix, tmp_path):
 
 @pytest.mark.parametrize("method", ["vector", "structured", "platt"])
 def test_the_folded_checkpoint_gives_the_calibrated_probabilities(calmix, run, reviews, tmp_path, method):
+    from transformers.utils import logging
+
+    logging.enable_progress_bar()  # as in a process of its own: what transformers draws is not shown
     output = tmp_path / "calibrated"
     code, out, err = calmix(
         "calibrate", run, "--fit-on", "test", "--method", method, "--output", output, "--json"
     )
-    assert code == 0, err
+    assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["nll_after"] <= result["nll_before"] + (0.01 if method != "vector" else 1e-9)
     stored = read_predictions(output / "predictions" / "validation.parquet")

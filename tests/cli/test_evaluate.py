@@ -97,16 +97,19 @@ def test_several_files_stand_side_by_side_with_their_differences(calmix, tmp_pat
     assert f"{100 * ece['difference']:.2f}" in out
 
 
-def test_a_narrow_terminal_breaks_no_numbers(calmix, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["a.csv", "answers_of_isotonic.csv"])
+def test_a_narrow_terminal_breaks_no_numbers(calmix, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    write_file(tmp_path / "a.csv")
-    code, out, err = calmix("evaluate", "a.csv")
+    write_file(tmp_path / name)
+    code, out, err = calmix("evaluate", name)
     assert (code, err) == (0, "")
     assert max(len(line) for line in out.splitlines()) <= 80
     assert "…" not in out
-    found = evaluate(read_predictions(tmp_path / "a.csv"))
-    for text in (f"{found['aurc']:.4f}", f"{100 * found['mce']:.2f}", f"{found['brier']:.4f}"):
+    found = evaluate(read_predictions(tmp_path / name))
+    low, high = (100 * limit for limit in found["ece_ci"])
+    interval = f"{100 * found['ece']:.2f} [{low:.2f}, {high:.2f}]"
+    for text in (f"{found['aurc']:.4f}", f"{100 * found['mce']:.2f}", f"{found['brier']:.4f}", interval):
         assert text in out
 
 

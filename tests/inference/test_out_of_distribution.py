@@ -79,7 +79,7 @@ def test_the_command(calmix, run, folder):
     )  # fmt: skip
     assert code == 0, err
     result = json.loads(out)
-    assert [one["name"] for one in result["sets"]] == ["in", "others", "gaussian noise"]
+    assert [one["name"] for one in result["sets"]] == ["in-domain rows", "others", "gaussian noise"]
     assert [one["rows"] for one in result["sets"]] == [60, 50, 60]
     stages = {(found["out"], found["stage"]) for found in result["scores"]}
     assert len(stages) == 4
@@ -194,7 +194,7 @@ def test_the_familiar_rows_can_stand_in_a_configuration_file(calmix, run, folder
     (tmp_path / "ood.yaml").write_text(yaml.safe_dump(options))
     code, out, err = calmix("ood", run.path, "--config", tmp_path / "ood.yaml", "--json")
     assert code == 0, err
-    assert [one["name"] for one in json.loads(out)["sets"]] == ["in", "other"]
+    assert [one["name"] for one in json.loads(out)["sets"]] == ["in-domain rows", "other"]
 
 
 @pytest.mark.parametrize(("more", "said"), [([], "largest logit"), (["--json"], '"auroc"')])

@@ -104,7 +104,7 @@ def calibrate(
 
     console = Console()
     print_line(console, f"{method} fitted on {result['n']} rows of {fit_on}")
-    if result["temperature"] is not None:
+    if method != "isotonic" and result["temperature"] is not None:  # isotonic's is that of its first step
         print_line(console, f"temperature: {result['temperature']:.4f}")
     if result["held_out"]:
         console.print(held_out_table(result, HEADLINE_KEYS).to_rich())

@@ -20,6 +20,7 @@ from calmix.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from calmix.report.tables import Table
     from calmix.workflows.evaluate import Evaluation
 
 # Parameters that are of the command line alone.
@@ -105,11 +106,17 @@ def _print(evaluation: Evaluation) -> None:
     from calmix.workflows.evaluate import ERRORS, SCORES
 
     console = Console()
-    scores, errors, *differences = evaluation.tables()
-    whole = file_table(evaluation.as_dict()["files"], (*SCORES[:-1], *ERRORS))
     unlimited = console.options.update(max_width=10_000)
-    is_narrow = console.measure(whole.to_rich(), options=unlimited).maximum > console.width
-    for table in (*((scores, errors) if is_narrow else (whole,)), *differences):
+
+    def fits(table: Table) -> bool:
+        return console.measure(table.to_rich(), options=unlimited).maximum <= console.width
+
+    scores, errors, *differences = evaluation.tables()
+    files = evaluation.as_dict()["files"]
+    whole = file_table(files, (*SCORES[:-1], *ERRORS))
+    # A narrow terminal would break the intervals of a wide table.
+    parts = [errors] if fits(errors) else [file_table(files, keys) for keys in (ERRORS[:2], ERRORS[2:])]
+    for table in (*([whole] if fits(whole) else [scores, *parts]), *differences):
         console.print(table.to_rich())
     for line in evaluation.lines():
         print_line(console, line)

@@ -138,7 +138,8 @@ def _print_answer(result: dict[str, Any]) -> None:
     for name, probability in ranked[:CLASSES_SHOWN]:
         print_text(f"  {probability:6.1%}  {name}")
     if len(ranked) > CLASSES_SHOWN:
-        print_text(f"  and {len(ranked) - CLASSES_SHOWN} more classes")
+        left = len(ranked) - CLASSES_SHOWN
+        print_text(f"  and {left} more {'class' if left == 1 else 'classes'}")
     _print_rule(result)
     for name in ("accept", "reject_ood"):
         if name in result:

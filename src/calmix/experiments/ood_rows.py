@@ -25,7 +25,7 @@ def columns_of(run: RunDirectory, **given: str | None) -> ColumnNames:
 def inside_rows(run: RunDirectory, source: str | None, columns: ColumnNames) -> tuple[str, Rows]:
     """The familiar rows and their name. A test with a name of its own may be out of domain."""
     if source is not None:
-        return "in", _read(run, source, "in", columns)
+        return "in-domain rows", _read(run, source, "in", columns)
     tests = [split for split in run.splits() if split != "validation"]
     if IN_DOMAIN not in tests:
         named = f"only on {', '.join(tests)}, which may be other data" if tests else "not on anything"

@@ -277,7 +277,9 @@ def fold_checkpoint(
     from calmix.models.folding import fold, folded_temperature, note_calibration
     from calmix.models.hf_compat import is_multiple_choice
     from calmix.models.loading import load_inputs, load_trained
+    from calmix.runtime.progress import silence_transformers
 
+    silence_transformers()
     assert source.checkpoint is not None
     trust = {"trust_remote_code": trust_remote_code}
     model = load_trained(source.checkpoint, **trust)
