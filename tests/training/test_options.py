@@ -20,6 +20,7 @@ NEEDED = {"train": "train.csv", "output": "run"}
 BESIDE = {"aum_filter": {"train_region": "easy"}}
 SPELLED = {
     "optimizer": "sgd:momentum=0.5", "schedule": "constant", "augment": "flip", "method": "focal",
+    "lora": "rank=2",
     "trainer": {"weight_decay": 0.1},
 }  # fmt: skip
 

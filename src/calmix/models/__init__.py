@@ -10,6 +10,7 @@ head_dropout       Dropout before the last layer of transformers' ResNet, which 
 hf_compat          What calmix relies on in networks beyond the documented interface of transformers and torch
 inputs             How rows become what a network takes: a tokenizer for texts
 loading            Load a classifier by a built-in name, a directory or a hub name
+lora               LoRA: train small low-rank updates of some linear layers, and the head
 mix_points         The places where the hidden states of a network can be mixed
 network            A network to be trained on given rows, with what turns rows into its inputs
 network_scale      How large a checkpoint is, from its configuration alone: no weights are loaded

@@ -165,6 +165,11 @@ class TrainConfig:
         TRAINING, least=1,
     )
     freeze_embeddings: bool = option(False, "Do not train the word embeddings: faster.", TRAINING)
+    lora: str | None = option(
+        None,
+        "Train low-rank updates and the head, merged at the end: rank=8:alpha=16:targets=query,value.",
+        TRAINING,
+    )
     freeze_layers: int | None = option(
         None, "Freeze the embeddings and the first N layers, and cache their activations: faster.",
         TRAINING, least=1,
@@ -296,6 +301,10 @@ class TrainConfig:
                 f"{argument('keep_epoch_predictions')} needs the frozen layers to run in every epoch",
                 remedy=f"give {argument('freeze_cache', 'off')}",
             )
+        if self.lora is not None:
+            from calmix.models.lora import parse_lora
+
+            parse_lora(self.lora)
         self._check_trainer()
         if self.augment is not None:
             from calmix.data.augmentation import parse_steps

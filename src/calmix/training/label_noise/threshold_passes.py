@@ -46,6 +46,7 @@ from calmix.io.manifest import sync
 from calmix.io.run_directory import replacing
 from calmix.models.cutting import cut_layers
 from calmix.models.inputs import Encoded
+from calmix.models.lora import add_lora
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.printable import say
 from calmix.runtime.hardware import needs_process_group, prepared_processor
@@ -176,6 +177,8 @@ def train_pass(
     """The AUM of every row against the label it has in this pass, recorded in training."""
     if config.freeze_embeddings:
         freeze_embeddings(network)
+    if config.lora is not None:
+        network = add_lora(network, config.lora, frozen_layers=config.freeze_layers or 0)
     checkpoints = place / "checkpoints"
     prefix = freeze_layers(config, network, rows)
     trainer = MixupTrainer(
@@ -237,7 +240,12 @@ def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -
         "seed": config.seed,
         "trainer": config.trainer,
     }
-    later = {"augment": config.augment, "optimizer": config.optimizer, "schedule": config.schedule}
+    later = {
+        "augment": config.augment,
+        "optimizer": config.optimizer,
+        "schedule": config.schedule,
+        "lora": config.lora,
+    }
     settings |= {name: value for name, value in later.items() if value is not None}
     if config.freeze_layers is not None:
         settings |= {"freeze_layers": config.freeze_layers, "freeze_cache": config.freeze_cache}

@@ -16,6 +16,7 @@ from calmix.io.run_directory import RunDirectory
 from calmix.models.cutting import cut_layers
 from calmix.models.frozen_prefix import FrozenPrefix
 from calmix.models.inputs import Encoded, Inputs
+from calmix.models.lora import add_lora
 from calmix.models.network import Network, freeze_embeddings, load_network
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.distillation.teachers import Teacher
@@ -94,4 +95,6 @@ def make_network(config: TrainConfig, train: Rows) -> Network:
         cut_layers(network.model, config.student_layers)
     if config.freeze_embeddings:
         freeze_embeddings(network)
+    if config.lora is not None:
+        network = add_lora(network, config.lora, frozen_layers=config.freeze_layers or 0)
     return network
