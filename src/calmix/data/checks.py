@@ -68,7 +68,16 @@ def check_splits(splits: Splits) -> list[Finding]:
         )
     for name, rows in with_sources(splits).items():
         found += files_passed_over(rows, name)
+        found += dropped_rows(rows, name)
     return found
+
+
+def dropped_rows(rows: Rows, name: str) -> list[Finding]:
+    """Rows without a label that were left out."""
+    if not rows.dropped:
+        return []
+    message = f"{rows.dropped:,} rows without a label are left out"
+    return [Finding("note", name, message, rows.dropped, "unlabelled")]
 
 
 def findings_table(findings: Sequence[Finding]) -> pa.Table:

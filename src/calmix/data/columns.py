@@ -6,7 +6,8 @@ list of answers of which one is right) or `image`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from calmix.io.json_records import decode_json
@@ -21,6 +22,7 @@ TASK_NAMES: dict[Task, str] = {
     "choice": "multiple choice",
     "image": "images",
 }
+NAMED = ("text", "pair", "choices", "label", "id", "image")
 IMAGE_COLUMN = "image"
 PAIR_COLUMN = "text_pair"
 CHOICES_COLUMN = "choices"
@@ -46,6 +48,10 @@ class ColumnNames:
     label: str = "label"
     id: str | None = None
     image: str | None = None
+    label_map: tuple[tuple[str, str], ...] = ()
+    """What the file writes -> the class."""
+    drop_unlabelled: bool = False
+    """Leave out rows whose label is missing or -1."""
 
     def __post_init__(self) -> None:
         if self.pair is not None and self.choices is not None:
@@ -53,9 +59,9 @@ class ColumnNames:
                 "--pair-column and --choices-column exclude each other", remedy="give one of them"
             )
         owner: dict[str, str] = {}
-        for field in fields(self):
-            name = getattr(self, field.name)
-            option = option_name(field.name)
+        for field in NAMED:
+            name = getattr(self, field)
+            option = option_name(field)
             if name is None:
                 continue
             if not name:
@@ -74,6 +80,8 @@ class ColumnNames:
         label: str | None = None,
         id: str | None = None,
         image: str | None = None,
+        label_map: Mapping[str, Any] | None = None,
+        drop_unlabelled: bool = False,
     ) -> ColumnNames:
         """From options of which those not given are None.
 
@@ -81,7 +89,9 @@ class ColumnNames:
         ('stars', 'label')
         """
         given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id, "image": image}
-        return cls(**{field: name for field, name in given.items() if name is not None})
+        mapped = tuple((str(name), str(value)) for name, value in (label_map or {}).items())
+        named = {field: name for field, name in given.items() if name is not None}
+        return cls(**named, label_map=mapped, drop_unlabelled=drop_unlabelled)
 
 
 def option_name(field: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from calmix.data.columns import (
     read_texts,
 )
 from calmix.data.image_sources import read_images
+from calmix.data.label_mapping import map_labels
 from calmix.data.labels import has_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source, source_file
@@ -96,6 +98,26 @@ def rows_from_table(
     task: Task | None = None,
 ) -> Rows:
     """The rows of a table; see `read_rows`."""
+    if _reads_labels(table, columns, labelled):
+        unlabelled = ("-1",) if columns.drop_unlabelled else ()
+        mapping = dict(columns.label_map)
+        table = map_labels(
+            table, columns.label, mapping, drop=unlabelled, drops_missing=columns.drop_unlabelled
+        )
+        if not table.row_count:
+            raise UserError("no row has a label", file=table.source, column=columns.label)
+    rows = _rows_of(table, name, columns, label_names, labelled, task)
+    return replace(rows, dropped=table.dropped)
+
+
+def _rows_of(
+    table: DataTable,
+    name: str,
+    columns: ColumnNames,
+    label_names: tuple[str, ...] | None,
+    labelled: bool | Literal["auto"],
+    task: Task | None,
+) -> Rows:
     if task == "image" or (task is None and find_task(table, columns) == "image"):
         return _image_rows(table, name, columns, label_names, labelled)
     texts = read_texts(table, columns.text, option_name("text"))

@@ -50,6 +50,8 @@ class Rows:
     table: pa.Table
     label_names: tuple[str, ...]
     source: str
+    dropped: int = 0
+    """Rows of the source that are not among them, since they have no label."""
 
     def __post_init__(self) -> None:
         names = self.table.column_names

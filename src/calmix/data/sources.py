@@ -8,6 +8,7 @@ from pathlib import Path
 from calmix.data.embedded_images import embedded_table, has_embedded_split, is_embedded
 from calmix.data.hub import hub_splits, read_hub_table
 from calmix.data.image_sources import class_folders, find_image_folder, folder_table, npz_image_table
+from calmix.data.published import has_published_split, is_published, published_table
 from calmix.io.formats import EXTENSIONS_LISTED, data_extension, file_stem
 from calmix.io.memory_tables import WHOLE, is_in_memory, memory_data
 from calmix.io.table import DataTable
@@ -21,7 +22,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
 def source_file(source: str | Path, split: str) -> Path | None:
     """The data file that holds a split; None of images in folders, embedded, in memory, on the hub."""
     path = Path(source)
-    if is_embedded(source) or is_in_memory(source) or is_hub_name(source):
+    if is_embedded(source) or is_published(source) or is_in_memory(source) or is_hub_name(source):
         return None
     return find_split_file(path, split) if path.is_dir() else path
 
@@ -30,6 +31,8 @@ def read_source(source: str | Path, split: str) -> DataTable:
     """The table of a split. A plain file is itself whatever split is asked for."""
     if is_embedded(source):
         return embedded_table(str(source), split)
+    if is_published(source):
+        return published_table(str(source), split)
     if (data := memory_data(source)) is not None:
         return data.table(split)
     path = Path(source)
@@ -60,6 +63,8 @@ def has_split(source: str | Path, split: str) -> bool:
     """Whether a directory or hub dataset brings this split along; a plain file brings none."""
     if is_embedded(source):
         return has_embedded_split(str(source), split)
+    if is_published(source):
+        return has_published_split(str(source), split)
     if (data := memory_data(source)) is not None:
         return WHOLE not in data.tables and split in data.tables
     path = Path(source)

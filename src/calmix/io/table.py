@@ -17,6 +17,8 @@ class DataTable:
     names: tuple[str, ...]
     row_count: int
     read_column: Callable[[str], Sequence[Any]]
+    dropped: int = 0
+    """Rows of the source that are not in the table, since they have no label."""
 
     def column(self, name: str, option: str) -> Sequence[Any]:
         """The values of a column; `option` is the command-line option that would name another."""

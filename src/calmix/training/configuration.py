@@ -105,6 +105,14 @@ class TrainConfig:
     label_column: str | None = option(None, "Default: label.", DATA, affects="content")
     id_column: str | None = option(None, "Default: rows are numbered.", DATA, affects="content")
     image_column: str | None = option(None, "Default: image.", DATA, affects="content")
+    label_map: dict[str, Any] = option(
+        {}, "NAME=CLASS, what the file writes for a class; any number of times.",
+        DATA, affects="content",
+    )
+    drop_unlabelled: bool = option(
+        False, "Leave out rows whose label is missing or -1, and count them.",
+        DATA, affects="content",
+    )
     train_rows: int | None = option(
         None, "Train on a sample of this many rows, drawn by the seed (see --train-sample).",
         DATA, least=2,
@@ -356,6 +364,8 @@ class TrainConfig:
             label=self.label_column,
             id=self.id_column,
             image=self.image_column,
+            label_map=self.label_map,
+            drop_unlabelled=self.drop_unlabelled,
         )
 
     def network_settings(self) -> dict[str, Any]:
