@@ -10,7 +10,7 @@ from PIL import Image
 from calmix.data.checks import check_splits
 from calmix.data.columns import ColumnNames
 from calmix.data.images import decode
-from calmix.data.published import arranged, published_datasets, published_table
+from calmix.data.published.catalogue import arranged, published_datasets, published_table
 from calmix.data.reading import read_rows
 from calmix.data.splits import read_splits
 from calmix.io.table import DataTable
@@ -145,13 +145,13 @@ def test_files_that_are_something_else_are_refused(name, files, message, tmp_pat
 def test_a_label_map_and_rows_without_a_label_are_for_any_file(tmp_path):
     file = tmp_path / "train.csv"
     file.write_text("text,label\n" + "".join(f"row {i},{i % 3 - 1}\n" for i in range(30)) + "last,\n")
-    columns = ColumnNames.from_options(label_map={"0": "bad", "1": "good"}, drop_unlabelled=True)
+    columns = ColumnNames().with_labels({"0": "bad", "1": "good"}, drop_unlabelled=True)
     splits = read_splits(str(file), columns=columns)
     assert splits.train.label_names == ("bad", "good")
     assert len(splits.train) + len(splits.validation) == 20
     (finding,) = [found for found in check_splits(splits) if found.check == "unlabelled"]
     assert finding.count == 11 and finding.split == "train"
-    without = ColumnNames.from_options(label_map={"0": "bad", "1": "good"})
+    without = ColumnNames().with_labels({"0": "bad", "1": "good"}, drop_unlabelled=False)
     with pytest.raises(UserError, match="no label map knows the label '-1'"):
         read_splits(str(file), columns=without)
     empty = tmp_path / "empty.csv"

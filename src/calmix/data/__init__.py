@@ -1,5 +1,6 @@
 """Files and hub datasets -> rows with ids -> encoded batches.
 
+published/       The datasets of the papers, as their authors publish them
 augmentation     Random crops, flips and rotations of training images
 batches          The sampler of training batches, and the keys that rows carry through a batch
 checks           What is suspicious about the data of a run, found before training
@@ -14,12 +15,9 @@ hub              Datasets on the Hugging Face hub, when it can be reached
 image_sources    Where images come from: a folder with one folder per class, an `.npz` of arrays
 images           Images as rows keep them: the bytes of an image file, or the path of one
 input_rows       Rows to be predicted, with everything that stands beside them in their file
-label_mapping    Labels under other names, and rows without one left out
 labels           Labels: what a file writes for a class, and the index it stands for
 objects          Data that is given as objects: frames, datasets, lists
 pixels           Rows of images as a dataset, and the collator that makes `pixel_values` of them
-published        The datasets of the papers, as their authors publish them
-published_files  The files of published datasets in their authors' own formats
 reading          From a file, a directory of splits or a hub name to `Rows`
 rows             Rows: a split in memory, an Arrow table whose rows keep their ids through every selection
 sampling         Parts of `Rows`: stratified, so that every class keeps its share, or random

@@ -7,7 +7,7 @@ list of answers of which one is right) or `image`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from calmix.io.json_records import decode_json
@@ -80,8 +80,6 @@ class ColumnNames:
         label: str | None = None,
         id: str | None = None,
         image: str | None = None,
-        label_map: Mapping[str, Any] | None = None,
-        drop_unlabelled: bool = False,
     ) -> ColumnNames:
         """From options of which those not given are None.
 
@@ -89,9 +87,17 @@ class ColumnNames:
         ('stars', 'label')
         """
         given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id, "image": image}
-        mapped = tuple((str(name), str(value)) for name, value in (label_map or {}).items())
-        named = {field: name for field, name in given.items() if name is not None}
-        return cls(**named, label_map=mapped, drop_unlabelled=drop_unlabelled)
+        named: dict[str, Any] = {field: name for field, name in given.items() if name is not None}
+        return cls(**named)
+
+    def with_labels(self, label_map: Mapping[str, Any], *, drop_unlabelled: bool) -> ColumnNames:
+        """The same columns, with the labels under other names, or without rows that have none.
+
+        >>> ColumnNames().with_labels({"0": "no"}, drop_unlabelled=True).label_map
+        (('0', 'no'),)
+        """
+        mapped = tuple((str(name), str(value)) for name, value in label_map.items())
+        return replace(self, label_map=mapped, drop_unlabelled=drop_unlabelled)
 
 
 def option_name(field: str) -> str:

@@ -24,8 +24,7 @@ from calmix.data.columns import (
     read_texts,
 )
 from calmix.data.image_sources import read_images
-from calmix.data.label_mapping import map_labels
-from calmix.data.labels import has_labels, read_choice_labels, read_labels
+from calmix.data.labels import has_labels, map_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source, source_file
 from calmix.io.memory_tables import is_in_memory

@@ -364,9 +364,7 @@ class TrainConfig:
             label=self.label_column,
             id=self.id_column,
             image=self.image_column,
-            label_map=self.label_map,
-            drop_unlabelled=self.drop_unlabelled,
-        )
+        ).with_labels(self.label_map, drop_unlabelled=self.drop_unlabelled)
 
     def network_settings(self) -> dict[str, Any]:
         """What decides how the network is made, beside its name and the rows."""

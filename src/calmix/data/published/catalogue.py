@@ -4,7 +4,7 @@
     published:snli@DOWNLOADS/snli_1.0     from the authors' own files in a directory
     published:mnli/test@DIRECTORY         that split, whichever is asked for
 
-`published.yaml` declares the columns, label map and file names of each. Rows without a gold label are dropped
+`datasets.yaml` declares the columns, label map and file names of each. Rows without a gold label are dropped
 and counted.
 """
 
@@ -20,18 +20,18 @@ from typing import Any
 
 import yaml
 
-from calmix.data.label_mapping import map_labels
-from calmix.data.published_files import read_published_files
+from calmix.data.labels import map_labels
+from calmix.data.published.files import read_published_files
 from calmix.io.table import DataTable
 from calmix.user_error import UserError
 
 PREFIX = "published:"
-DECLARED = Path(__file__).with_name("published.yaml")
+DECLARED = Path(__file__).with_name("datasets.yaml")
 
 
 @dataclass(frozen=True)
 class PublishedDataset:
-    """One record of `published.yaml`."""
+    """One record of `datasets.yaml`."""
 
     name: str
     columns: Mapping[str, str | Sequence[str]]
@@ -134,7 +134,7 @@ def arranged(table: DataTable, dataset: PublishedDataset) -> DataTable:
         if name == "text" and dataset.join and set(dataset.join) <= set(table.names):
             parts = [table.read_column(part) for part in dataset.join]
             return [" ".join(str(part).strip() for part in row) for row in zip(*parts, strict=True)]
-        values = table.column(first_of(table, named), "the columns of published.yaml")
+        values = table.column(first_of(table, named), "the columns of datasets.yaml")
         if name == "label" and dataset.several:
             return _one_of_several(values, table.read_column(first_of(table, dataset.columns["text"])))
         return values
@@ -150,7 +150,7 @@ def first_of(table: DataTable, names: str | Sequence[str]) -> str:
 
 
 def _choices(table: DataTable, names: str | Sequence[str], prefix: str | None) -> list[list[str]]:
-    option = "the columns of published.yaml"
+    option = "the columns of datasets.yaml"
     if isinstance(names, str):
         return [list(row) for row in table.column(names, option)]
     endings = [table.column(name, option) for name in names]

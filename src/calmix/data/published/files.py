@@ -8,7 +8,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from calmix.io.tables import read_table
 from calmix.user_error import UserError
 
 if TYPE_CHECKING:
-    from calmix.data.published import PublishedDataset
+    from calmix.data.published.catalogue import PublishedDataset
 
 Arrays = tuple[NDArray[np.uint8], Sequence[Any]]
 CIFAR_PIXELS = 3 * 32 * 32
@@ -89,7 +89,7 @@ def _without_header(header: Mapping[str, Any], file: Path) -> DataTable:
     is_tab = header["delimiter"] == "\t"
     with open_bytes(file) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        quoting = csv.QUOTE_NONE if is_tab else csv.QUOTE_MINIMAL
+        quoting: Literal[0, 3] = csv.QUOTE_NONE if is_tab else csv.QUOTE_MINIMAL
         rows = []
         for number, row in enumerate(
             csv.reader(text, delimiter=header["delimiter"], quoting=quoting), start=1
