@@ -7,6 +7,9 @@ import sys
 
 def main() -> None:
     try:
+        from calmix.runtime.thread_waiting import wait_asleep
+
+        wait_asleep()
         from calmix.cli.app import main as run
     except KeyboardInterrupt:  # while the command line itself is loaded
         print("calmix: interrupted", file=sys.stderr)
