@@ -17,6 +17,7 @@ LAYERS = (
     ("cli",),
     ("workflows",),
     ("report",),
+    ("reproduction",),
     ("experiments",),
     ("training",),
     ("inference",),

@@ -81,6 +81,8 @@ from calmix.workflows.distill import distill as distill
 from calmix.workflows.evaluate import Evaluation as Evaluation
 from calmix.workflows.evaluate import evaluate as evaluate
 from calmix.workflows.push import push as push
+from calmix.workflows.reproduce import Reproduction as Reproduction
+from calmix.workflows.reproduce import reproduce as reproduce
 from calmix.workflows.run import Run as Run
 from calmix.workflows.train import train as train
 

@@ -13,6 +13,7 @@ ood               `calmix ood`: does the model know what it does not know?
 options           Options that all verbs share: `--config` and `--json`
 predict           `calmix predict`: labels with a confidence that can be acted on
 push              `calmix push`: share a calibrated model on the Hugging Face Hub
+reproduce         `calmix reproduce`: show me the papers' tables
 train             `calmix train`: from labelled files to a calibrated classifier
 training_options  The options that every verb which trains has: data, training
 """

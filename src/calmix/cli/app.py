@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli import calibrate, compare, demo, distill, evaluate, methods, ood, predict, push, train
+from calmix.cli import (
+    calibrate,
+    compare,
+    demo,
+    distill,
+    evaluate,
+    methods,
+    ood,
+    predict,
+    push,
+    reproduce,
+    train,
+)
 from calmix.cli import map as data_map
 from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
 from calmix.printable import say
@@ -34,6 +46,7 @@ app.command("map")(data_map.map_rows)
 app.command("predict")(predict.predict)
 app.command("ood")(ood.ood)
 app.command("push")(push.push)
+app.command("reproduce")(reproduce.reproduce)
 app.command("methods")(methods.methods)
 app.command("demo")(demo.demo)
 

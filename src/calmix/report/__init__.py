@@ -18,6 +18,7 @@ ood_comparison      `ood.html` of a comparison: which method knows best what it 
 ood_report          `ood.html`: how well a run's confidence tells familiar data from other data
 page                A self-contained HTML page: prose, facts, tables and charts, in sections
 reliability         The reliability diagram: accuracy against confidence
+reproductions/      What a reproduction of a paper's table shows: report, pages, list
 risk_coverage       The risk-coverage curve: the error rate among the rows that are accepted
 run_report          `report.html`: one run on one page, from the files of its directory
 tables              Tables for people: one structure, rendered for the terminal

@@ -5,6 +5,7 @@ distill         Train a small student on labels and on what a teacher says about
 evaluate        How well calibrated are predictions: those one has, those of a run, or of a model
 options         The options of training as Python arguments
 push            Share a run, or the recommended run of a comparison, on the Hugging Face Hub
+reproduce       A table or figure of the papers, with a verdict on every claim
 result          What the results of workflows have in common: they print tables and lines
 run             A finished run as an object: its metrics, predictions, model and files
 train           From labelled rows to a calibrated classifier, with its report and model card

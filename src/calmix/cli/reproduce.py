@@ -1,0 +1,123 @@
+"""`calmix reproduce`: show me the papers' tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from calmix.cli.options import AsJson, print_json, print_line
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from calmix.workflows.reproduce import Reproduction
+
+
+def reproduce(
+    preset: Annotated[
+        str | None,
+        typer.Argument(help="PAPER/TABLE, as --list names them, or a preset file of your own (.yaml)."),
+    ] = None,
+    list_presets: Annotated[
+        bool, typer.Option("--list", help="Name every table and figure, what it needs and costs.")
+    ] = False,
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="'full': the paper's setting; 'small': small networks, fewer rows; 'smoke': seconds, to see "
+            "that it runs."
+        ),
+    ] = "small",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="A directory with one folder per data set; 'full' reads the hub without it."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where runs and pages go; the same command continues.")
+    ] = None,
+    from_directory: Annotated[
+        Path | None, typer.Option("--from", help="Render the pages of a directory again; train nothing.")
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(help="'local' processes, 'ray': a cluster, or 'inline': in this process."),
+    ] = "local",
+    workers: Annotated[int | None, typer.Option(help="Runs at a time; they share the cores.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads of each run.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps ...")] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce a table or figure of the papers, with a verdict on every claim.
+
+    Killed at any moment, the same command continues: finished runs are found in OUTPUT/work.
+
+    Example: calmix reproduce tdmixup/table2 --scale small --data-dir data --output out
+    """
+    if list_presets:
+        _list(as_json=as_json)
+        return
+    if from_directory is not None:
+        _render(from_directory, as_json=as_json)
+        return
+    if preset is None:
+        raise UserError("no preset", remedy="name one of 'calmix reproduce --list'")
+    if output is None:
+        raise UserError("no output directory", remedy="give --output DIRECTORY")
+
+    from calmix.workflows.reproduce import reproduce as reproduce_preset
+
+    found = reproduce_preset(
+        preset,
+        output=output,
+        scale=scale,
+        data_dir=data_dir,
+        executor=executor,
+        workers=workers,
+        threads=threads,
+        device=device,
+    )
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        _print(found)
+    if found.outcome.failures:
+        raise typer.Exit(1)
+
+
+def _list(*, as_json: bool) -> None:
+    from calmix.report.reproductions.listing import preset_records, preset_table
+
+    records = preset_records()
+    if as_json:
+        print_json({"presets": records})
+        return
+    from rich.console import Console
+
+    shown = preset_table(records).to_rich()
+    shown.columns[0].no_wrap = True  # what a reader types
+    shown.columns[0].min_width = max(len(record["name"]) for record in records)
+    Console().print(shown)
+
+
+def _render(directory: Path, *, as_json: bool) -> None:
+    from calmix.report.reproductions.pages import write_pages
+
+    written = [str(path) for path in write_pages(directory)]
+    if as_json:
+        print_json({"output": str(directory), "files": written})
+        return
+    for path in written:
+        typer.echo(path)
+
+
+def _print(found: Reproduction) -> None:
+    from rich.console import Console
+
+    console = Console()
+    for table in found.tables():
+        shown = table.to_rich()
+        shown.columns[0].overflow = "fold"
+        console.print(shown)
+    for line in found.lines():
+        print_line(console, line)

@@ -1,0 +1,169 @@
+"""The report of a reproduction: the paper's table and ours, a forest plot of the claims, the regime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calmix.printable import duration
+from calmix.report.page import Block, Chart, Code, Details, Fact, Facts, Page, Prose, Section, write_page
+from calmix.report.reproductions.figures import forest_figure, regime_figure
+from calmix.report.reproductions.side_by_side import claims_table, side_by_side
+from calmix.report.tables import Column, Table
+from calmix.reproduction.catalogue import papers
+from calmix.reproduction.outcome import JudgedEffect, Outcome, Regime, judged
+from calmix.reproduction.preset import FULL, SMOKE, Preset
+from calmix.reproduction.verdicts import HELD, REVERSED, UNDECIDED
+
+SCALE_NOTES = {
+    FULL: "The paper's own setting.",
+    SMOKE: "A tiny network on rows made in memory: only the form of the table means something.",
+}
+
+
+def write_reproduction_report(preset: Preset, outcome: Outcome, path: Path) -> Path:
+    return write_page(reproduction_page(preset, outcome), path)
+
+
+def reproduction_page(preset: Preset, outcome: Outcome) -> Page:
+    """The report as data."""
+    found = judged(preset, outcome.effects)
+    sections = [
+        Section("The paper's table and ours", _table_blocks(preset, outcome)),
+        Section("Claims", _claim_blocks(preset, found)),
+    ]
+    if outcome.regimes:
+        sections.append(Section("Regime: losses by epoch", _regime_blocks(outcome.regimes)))
+    if outcome.failures:
+        sections.append(Section("Missing runs", (_failures(outcome),)))
+    sections.append(Section("How it was run", _run_blocks(preset, outcome)))
+    citation = papers().get(preset.paper, preset.paper)
+    return Page(
+        title=f"{preset.name} at {outcome.scale}",
+        lead=f"{citation}. {preset.place}: {preset.title}.",
+        facts=_facts(found, outcome),
+        sections=tuple(sections),
+    )
+
+
+def _facts(found: Sequence[JudgedEffect], outcome: Outcome) -> Facts:
+    words = [one.verdict.word for one in found]
+    return Facts(
+        (
+            Fact("Held", str(words.count(HELD)), f"of {len(words)} tests"),
+            Fact("Reversed", str(words.count(REVERSED))),
+            Fact("Undecided", str(words.count(UNDECIDED))),
+            Fact("Scale", outcome.scale, "finished" if outcome.finished else "not finished"),
+            Fact("Training", duration(outcome.seconds), "all runs, one after the other"),
+        )
+    )
+
+
+def _table_blocks(preset: Preset, outcome: Outcome) -> tuple[Block, ...]:
+    notes = [note for note in (scale_note(preset, outcome.scale), preset.note) if note]
+    return (*(Prose(note, "note") for note in notes), *side_by_side(preset, outcome))
+
+
+def scale_note(preset: Preset, scale: str) -> str:
+    """What a reader must know before comparing the numbers."""
+    own = preset.scales[scale].note if scale in preset.scales else ""
+    return SCALE_NOTES.get(scale) or (f"{own[0].upper()}{own[1:]}." if own else "")
+
+
+def _claim_blocks(preset: Preset, found: Sequence[JudgedEffect]) -> tuple[Block, ...]:
+    if not found:
+        return (Prose("No claim of this table has been tested at this scale."),)
+    chart = Chart(
+        figure=forest_figure(preset, found),
+        title="Effects of the claims",
+        caption="Effect and interval of every claim, in points; a cross is the published effect. "
+        "Green: held; red: reversed; grey: undecided.",
+        description="Dots with intervals, one line per claim; the numbers are in the table below.",
+    )
+    return chart, claims_table(preset, found)
+
+
+def _regime_blocks(regimes: Sequence[Regime]) -> tuple[Block, ...]:
+    blocks: list[Block] = [
+        Prose(
+            "A validation loss that rises while the training loss falls shows an arm that was trained beyond "
+            "its best epoch: the regime in which the papers speak."
+        )
+    ]
+    groups: dict[tuple[str, str], list[Regime]] = {}
+    for regime in regimes:
+        groups.setdefault((regime.model, regime.task), []).append(regime)
+    for (model, task), members in groups.items():
+        title = f"{model}, {task}"
+        chart = Chart(
+            figure=regime_figure(members),
+            title=title,
+            caption=f"{title}: training loss (dotted) and validation NLL (solid) by epoch, mean over seeds. "
+            "The training loss of mixup is that of mixed rows.",
+            description=f"Losses of every arm by epoch for {title}; the numbers are in the table below.",
+        )
+        blocks += [chart, Details("The numbers", (regime_table(members),))]
+    return tuple(blocks)
+
+
+def regime_table(regimes: Sequence[Regime]) -> Table:
+    """First, best and last validation loss of every arm."""
+    rows = []
+    for regime in regimes:
+        losses = [entry["validation_nll"] for entry in regime.epochs if "validation_nll" in entry]
+        training = [entry["train_loss"] for entry in regime.epochs if "train_loss" in entry]
+        kept = sum(regime.kept) / len(regime.kept) if regime.kept else None
+        numbers = (losses[0], min(losses), losses[-1]) if losses else ()
+        rows.append(
+            (
+                regime.arm,
+                *(f"{number:.3f}" for number in numbers or (float("nan"),) * 3),
+                f"{training[-1]:.3f}" if training else "–",
+                "–" if kept is None else f"{kept:.1f}",
+            )
+        )
+    return Table(
+        caption="Validation NLL by epoch",
+        columns=(
+            Column("Arm", numeric=False),
+            Column("First epoch"),
+            Column("Best epoch"),
+            Column("Last epoch"),
+            Column("Training loss, last epoch"),
+            Column("Kept epoch, mean"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _failures(outcome: Outcome) -> Table:
+    return Table(
+        caption="Runs that did not finish",
+        columns=(
+            Column("Block", numeric=False),
+            Column("Run", numeric=False),
+            Column("Reason", numeric=False),
+        ),
+        rows=tuple((str(one["block"]), str(one["run"]), str(one["reason"])) for one in outcome.failures),
+    )
+
+
+def _run_blocks(preset: Preset, outcome: Outcome) -> tuple[Block, ...]:
+    import yaml
+
+    blocks: list[Block] = [
+        Prose(f"calmix {outcome.version}. The same again; finished runs are not repeated:"),
+        Code(outcome.command),
+    ]
+    if outcome.data:
+        listed = ", ".join(
+            f"{preset.column_titles.get(key, key)}: {name}" for key, name in outcome.data.items()
+        )
+        blocks.append(Prose(f"Data: {listed}."))
+    if outcome.settings:
+        blocks.append(
+            Details(
+                "Settings", (Code(yaml.safe_dump(outcome.settings, sort_keys=False, allow_unicode=True)),)
+            )
+        )
+    return tuple(blocks)
