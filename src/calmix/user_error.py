@@ -53,7 +53,7 @@ class UserError(Exception):
         super().__init__(printable(" ".join(line.split())))
 
     def __str__(self) -> str:
-        return NAMED.sub(lambda found: found[1] + (f"={found[2]}" if found[2] else ""), self.args[0])
+        return NAMED.sub(lambda found: _in_python(found[1], found[2]), self.args[0])
 
     @property
     def on_command_line(self) -> str:
@@ -68,6 +68,17 @@ def argument(name: str, value: Any = None) -> str:
     ('too few epochs; give epochs=2 or more', 'too few epochs; give --epochs 2 or more')
     """
     return f"{BEGIN}{name}{END}" if value is None else f"{BEGIN}{name}{VALUE}{value}{END}"
+
+
+def _in_python(name: str, value: str | None) -> str:
+    """
+    >>> _in_python("epochs", "2"), _in_python("model_options", "dropout=0.3")
+    ('epochs=2', "model_options={'dropout': 0.3}")
+    """
+    if value is None:
+        return name
+    key, equals, entry = value.partition("=")
+    return f"{name}={{{key!r}: {entry}}}" if equals and name.endswith("_options") else f"{name}={value}"
 
 
 def flag_of(name: str) -> str:

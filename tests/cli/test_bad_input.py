@@ -173,7 +173,7 @@ def test_no_training_data_and_no_output(calmix, tmp_path):
         (["--method", "cls-mixup", "--method-option", "alpha=abc"], "alpha is 'abc'; give a number"),
         (["--method", "cls-mixup", "--method-option", "alpha=[0"], "has no readable value"),
         (["--method", "input-mixup", "--method-option", "padding=left"], "padding is 'left'"),
-        (["--device", "gpu"], "unknown device 'gpu'"),
+        (["--device", "gpu"], "--device is 'gpu'"),
     ],
 )
 def test_what_a_method_or_device_cannot_do_is_said_before_anything_is_written(complaint, options, said):

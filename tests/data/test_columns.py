@@ -24,7 +24,7 @@ from calmix.user_error import UserError
 def test_contradicting_options(options, expected):
     with pytest.raises(UserError) as caught:
         ColumnNames.from_options(**options)
-    assert str(caught.value) == expected
+    assert caught.value.on_command_line == expected
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_what_cannot_be_is_said(monkeypatch):
         read_rows("embedded:cats")
     with pytest.raises(UserError, match="this data is for testing; train on embedded:mnist-5k"):
         read_rows("embedded:digits", "train")
-    with pytest.raises(UserError, match=r"this data has no validation split.*leave --validation out"):
+    with pytest.raises(UserError, match=r"this data has no validation split.*leave validation out"):
         read_splits("embedded:mnist-5k", "embedded:mnist-5k")  # it would be the test split
     assert decode(read_rows("embedded:digits", "test").images()[0]).shape == (8, 8, 3)
     monkeypatch.setattr(embedded_images, "find_spec", lambda _: None)

@@ -310,7 +310,7 @@ def test_texts_where_images_are_expected_and_the_other_way_round(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.csv").write_text("text,label\na,0\n")
     write_npz(tmp_path / "a.npz", 4)
-    with pytest.raises(UserError, match=r"texts\.csv: no column 'image'.*--image-column"):
+    with pytest.raises(UserError, match=r"texts\.csv: no column 'image'.*image_column"):
         read_rows("texts.csv", task="image")
     with pytest.raises(UserError, match=r"a\.npz: no column 'text'; the columns are: image, label"):
         read_rows("a.npz", task="single")

@@ -30,7 +30,7 @@ LABELS = {"single": [1, 0, 0, 1, 0, 0], "pair": [2, 1, 2, 0, 0, 1], "choice": [0
 def message(*arguments, **options) -> str:
     with pytest.raises(UserError) as caught:
         read_rows(*arguments, **options)
-    return str(caught.value)
+    return caught.value.on_command_line
 
 
 @pytest.mark.parametrize("task", ["single", "pair", "choice"])

@@ -17,7 +17,7 @@ def csv(count: int = 20, labels: tuple[str, ...] = ("neg", "pos")) -> str:
 def message(*arguments, **options) -> str:
     with pytest.raises(UserError) as caught:
         read_splits(*arguments, **options)
-    return str(caught.value)
+    return caught.value.on_command_line
 
 
 def test_a_stratified_tenth_is_split_off_without_validation(write):
@@ -151,7 +151,7 @@ def test_names_of_tests(arguments, names):
 def test_names_that_cannot_be(arguments, expected):
     with pytest.raises(UserError) as caught:
         name_tests(arguments)
-    assert str(caught.value) == expected
+    assert caught.value.on_command_line == expected
 
 
 def test_an_equals_sign_in_a_path(write):

@@ -95,7 +95,7 @@ def test_a_teacher_is_the_run_of_its_own_arm():
 
 def test_a_teacher_of_another_network_is_trained_by_settings_that_suit_it():
     cnn = dataclasses.replace(BASE, model="text-cnn", teacher="plain", teacher_model="default")
-    with pytest.raises(UserError, match=r"--teacher-model default .* train it with calmix train, then give"):
+    with pytest.raises(UserError, match=r"teacher_model=default .* train it with calmix train, then give"):
         teacher_config(cnn, "plain")
     images = dataclasses.replace(
         BASE, model="vgg16", model_options={"dropout": 0.3}, teacher="plain", teacher_model="resnet18"

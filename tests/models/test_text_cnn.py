@@ -229,8 +229,9 @@ def test_what_is_wrong_with_vectors_is_said(tmp_path):
     ],
 )
 def test_options_that_cannot_be_are_refused(option, value, said):
-    with pytest.raises(UserError, match=f"--model-option {said}"):
+    with pytest.raises(UserError) as error:
         check_options("text-cnn", {option: value})
+    assert f"--model-option {said}" in error.value.on_command_line
 
 
 @pytest.mark.parametrize("value", [None, "none"])

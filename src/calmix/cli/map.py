@@ -134,7 +134,7 @@ def map_rows(
             if data is not None:
                 raise
             rows = None
-            notes.append(f"without texts: {error}; give the training file with --data")
+            notes.append(f"without texts: {error.on_command_line}; give the training file with --data")
     if is_first_process():
         options = {name: value for name, value in context.params.items() if name not in ("config", "as_json")}
         _write_and_show(found, rows, search, notes, options, as_json=as_json)

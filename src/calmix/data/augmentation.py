@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from calmix.data.images import Pixels
 from calmix.runtime.randomness import stream
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 STEPS = ("crop", "flip", "rotation")
 BORDER = 4
@@ -35,7 +35,8 @@ def parse_steps(text: str | None) -> tuple[str, ...]:
     for name in named:
         if name not in STEPS and name != "none":
             raise UserError(
-                f"--augment: no such step {name!r}", remedy=f"choose of {', '.join(STEPS)}, or none"
+                f"{argument('augment')}: no such step {name!r}",
+                remedy=f"choose of {', '.join(STEPS)}, or none",
             )
     return tuple(step for step in STEPS if step in named)
 

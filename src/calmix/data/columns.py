@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from calmix.io.json_records import decode_json
 from calmix.io.table import DataTable, shorten
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 Task = Literal["single", "pair", "choice", "image"]
 
@@ -39,7 +39,7 @@ class ColumnNames:
 
     >>> ColumnNames(text="sentence", label="sentence")
     Traceback (most recent call last):
-    calmix.user_error.UserError: --text-column and --label-column both name 'sentence'
+    calmix.user_error.UserError: text_column and label_column both name 'sentence'
     """
 
     text: str = "text"
@@ -56,7 +56,8 @@ class ColumnNames:
     def __post_init__(self) -> None:
         if self.pair is not None and self.choices is not None:
             raise UserError(
-                "--pair-column and --choices-column exclude each other", remedy="give one of them"
+                f"{argument('pair_column')} and {argument('choices_column')} exclude each other",
+                remedy="give one of them",
             )
         owner: dict[str, str] = {}
         for field in NAMED:
@@ -101,12 +102,12 @@ class ColumnNames:
 
 
 def option_name(field: str) -> str:
-    """The command-line option that sets a field of `ColumnNames`.
+    """The option that sets a field of `ColumnNames`.
 
-    >>> option_name("pair")
-    '--pair-column'
+    >>> str(UserError(f"no {option_name('pair')}"))
+    'no pair_column'
     """
-    return f"--{field}-column"
+    return argument(f"{field}_column")
 
 
 def find_task(table: DataTable, columns: ColumnNames, expected: Task | None = None) -> Task:
@@ -141,7 +142,7 @@ def _task_of_columns(table: DataTable, columns: ColumnNames) -> Task:
         raise UserError(
             f"both a column {PAIR_COLUMN!r} and a column {CHOICES_COLUMN!r}",
             file=table.source,
-            remedy="say which counts with --pair-column or --choices-column",
+            remedy=f"say which counts with {argument('pair_column')} or {argument('choices_column')}",
         )
     return "pair" if has_pair else "choice" if has_choices else "single"
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from calmix.data.images import Pixels, as_pnm
 from calmix.io.table import DataTable
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 PREFIX = "embedded:"
 MNIST, DIGITS = "mnist-5k", "digits"
@@ -41,7 +41,7 @@ def embedded_table(source: str, split: str) -> DataTable:
         raise UserError(
             "this data has no validation split: its other rows are for testing",
             file=source,
-            remedy="leave --validation out; a tenth of training is held out",
+            remedy=f"leave {argument('validation')} out; a tenth of training is held out",
         )
     if name == MNIST:
         images, labels = mnist_5k()

@@ -21,7 +21,7 @@ from calmix.data.reading import rows_from_table
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
 from calmix.io.table import DataTable
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # How many row numbers an error lists.
 LISTED = 10
@@ -60,7 +60,7 @@ def read_input(
             f"{_counted(positions)} no text: {_listed(positions)}",
             file=table.source,
             column=column,
-            remedy="fill them in, or leave them out with --skip-blank",
+            remedy=f"fill them in, or leave them out with {argument('skip_blank')}",
         )
     if len(positions) == table.row_count:
         raise UserError("no row has a text", file=table.source)

@@ -14,7 +14,7 @@ from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_split
 from calmix.data.sources import has_split
 from calmix.io.formats import file_stem
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # A name becomes part of file names and row ids.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -68,7 +68,7 @@ def read_splits(
         raise UserError(
             "too few different rows to split validation rows off",
             file=train_rows.source,
-            remedy="give more rows or a --validation file",
+            remedy=f"give more rows or a {argument('validation')} file",
         )
     return Splits(rest, part, test_rows, True)
 
@@ -105,8 +105,8 @@ def name_outside(arguments: Sequence[str], inside: str = "in") -> dict[str, str]
     {'letters': 'notmnist.npz', 'speckle': 'noise/speckle.npz'}
     """
     named: dict[str, str] = {}
-    for argument in arguments:
-        name, path = split_test_argument(argument)
+    for given in arguments:
+        name, path = split_test_argument(given)
         name = file_stem(path) if name is None else name
         if name.lower() in {taken.lower() for taken in (*named, inside)}:
             raise UserError(f"two sets are named {name!r}", remedy="give each its own NAME=PATH")

@@ -36,7 +36,7 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.fingerprint import Fingerprints
 from calmix.training.pipeline.first_look import check_data, check_model_name
 from calmix.training.pipeline.run_store import RunStore
-from calmix.user_error import UserError, check_least
+from calmix.user_error import UserError, argument, check_least
 
 CONFIG_FILE, SUMMARY_FILE = "config.yaml", "summary.csv"
 OWN_STORE = "runs"
@@ -62,18 +62,20 @@ class CompareConfig:
 
     def __post_init__(self) -> None:
         if not self.methods:
-            raise UserError("no methods to compare", remedy="give --methods plain,cls-mixup")
+            raise UserError("no methods to compare", remedy=f"give {argument('methods', 'plain,cls-mixup')}")
         if not self.seeds:
-            raise UserError("no seeds", remedy="give --seeds 0,1,2")
+            raise UserError("no seeds", remedy=f"give {argument('seeds', '0,1,2')}")
         if self.executor not in EXECUTORS:
             raise UserError(
-                f"--executor is {self.executor!r}", remedy=f"choose one of {', '.join(EXECUTORS)}"
+                f"{argument('executor')} is {self.executor!r}", remedy=f"choose one of {', '.join(EXECUTORS)}"
             )
         if self.workers is not None:
             check_least("workers", self.workers, 1)
         if self.keep_models not in KEEP_MODELS:
             choices = ", ".join(KEEP_MODELS)
-            raise UserError(f"--keep-models is {self.keep_models!r}", remedy=f"choose one of {choices}")
+            raise UserError(
+                f"{argument('keep_models')} is {self.keep_models!r}", remedy=f"choose one of {choices}"
+            )
         check_margin(self.margin)
 
     @property
@@ -311,7 +313,7 @@ def drop_teachers(store: RunStore, cells: Sequence[Cell], configs: Sequence[Trai
 def check_margin(points: float) -> None:
     """In points of accuracy; NaN is none."""
     if not 0 < points < 100:
-        raise UserError(f"--margin is {points:g}", remedy="give points of accuracy, such as 1")
+        raise UserError(f"{argument('margin')} is {points:g}", remedy="give points of accuracy, such as 1")
 
 
 def report_data(results: Results, directory: Path) -> dict[str, Any]:
@@ -378,7 +380,7 @@ def check_directory(directory: Path) -> None:
         raise UserError(
             "the output directory is not empty and holds no comparison",
             file=directory,
-            remedy="name another --output",
+            remedy=f"name another {argument('output')}",
         )
 
 
@@ -396,7 +398,7 @@ def working_in(directory: Path) -> Iterator[None]:
                 raise UserError(
                     "another comparison is at work in this directory",
                     file=directory,
-                    remedy="wait for it, or name another --output",
+                    remedy=f"wait for it, or name another {argument('output')}",
                 ) from None
         yield
 

@@ -14,7 +14,7 @@ from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import Plan
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def kept_runs(directory: Path) -> KeptRuns:
         raise UserError(
             "no model of this comparison was kept",
             file=directory,
-            remedy="make it again with --keep-models all",
+            remedy=f"make it again with {argument('keep_models', 'all')}",
         )
     left_out = [member for member in runs if member not in kept]
     return KeptRuns(kept, left_out, str(plan.config["keep_models"]))

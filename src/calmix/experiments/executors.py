@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from calmix.experiments.cell import Outcome, Task, run_cell
 from calmix.training.pipeline.run_store import one_line
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 EXECUTORS = ("local", "ray", "inline")
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -172,7 +172,7 @@ class RayExecutor:
             self.ray.shutdown()
             raise UserError(
                 f"the Ray cluster has {resources.get('CPU', 0):g} processors, and a run asks for {threads}",
-                remedy="give fewer --threads",
+                remedy=f"give fewer {argument('threads')}",
             )
         self.capacity = workers or room
         cards = 1 if uses_gpu and resources.get("GPU") else 0
@@ -207,7 +207,8 @@ def connect(*, workers: int, threads: int) -> Any:
         import ray
     except ImportError:
         raise UserError(
-            "--executor ray needs Ray, which is not installed", remedy="pip install 'calmix[ray]'"
+            f"{argument('executor', 'ray')} needs Ray, which is not installed",
+            remedy="pip install 'calmix[ray]'",
         ) from None
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     address = os.environ.get("RAY_ADDRESS")
@@ -248,7 +249,7 @@ def make_executor(name: str, workers: int | None, threads: int, *, device: str) 
         return LocalExecutor(workers or 1)
     if name == "inline":
         return InlineExecutor()
-    raise UserError(f"--executor is {name!r}", remedy=f"choose one of {', '.join(EXECUTORS)}")
+    raise UserError(f"{argument('executor')} is {name!r}", remedy=f"choose one of {', '.join(EXECUTORS)}")
 
 
 def threads_per_worker(workers: int) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 from calmix.training.configuration import DEFAULTS, NO_TEACHER, OPTIONS, TAUGHT, TrainConfig
 from calmix.training.model_settings import settings_for, trainer_settings_for
 from calmix.training.specification import parse_specification, parse_value
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 PLAIN = "plain"
 
@@ -71,18 +71,18 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
         known[method] = {
             option.name: option.default for option in dataclasses.fields(method_classes()[method])
         }
-    _check_known(vary, [*settings, *itertools.chain(*known.values())], "--vary")
+    _check_known(vary, [*settings, *itertools.chain(*known.values())], argument("vary"))
     taught = [options.get("teacher") for _, options in specifications] + list(vary.get("teacher", ()))
     teachers = itertools.chain(*(names if isinstance(names, list) else [names] for names in taught))
     theirs = [dataclasses.fields(method_classes()[name]) for name in teachers if name in method_classes()]
     reached = [*itertools.chain(*known.values()), *(option.name for fields in theirs for option in fields)]
-    _check_known(base.method_options, reached, "--method-option")
+    _check_known(base.method_options, reached, argument("method_options"))
 
     arms: list[Arm] = []
     seen: list[Any] = []
     for method, spelled in specifications:
         defaults = {**settings, **known[method]}
-        _check_known(spelled, list(defaults), f"--methods {method}")
+        _check_known(spelled, list(defaults), argument("methods", method))
         varied = {name: values for name, values in vary.items() if name in defaults and name not in spelled}
         shared = {name: value for name, value in base.method_options.items() if name in known[method]}
         if base.label_smoothing:
@@ -180,7 +180,7 @@ def parse_method(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_method("cls-mixup:alpha=0.4:label-smoothing=0.1")
     ('cls-mixup', {'alpha': 0.4, 'label_smoothing': 0.1})
     """
-    return parse_specification(text, "--methods")
+    return parse_specification(text, argument("methods"))
 
 
 def parse_vary(texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -194,10 +194,12 @@ def parse_vary(texts: Iterable[str]) -> dict[str, list[Any]]:
         name, equals, values = text.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name or not values.strip():
-            raise UserError(f"--vary {text!r}", remedy="write --vary NAME=VALUE,VALUE")
+            raise UserError(
+                f"{argument('vary')} {text!r}", remedy=f"write {argument('vary', 'NAME=VALUE,VALUE')}"
+            )
         if name in varied:
-            raise UserError(f"--vary names {name!r} twice", remedy="give all its values at once")
-        varied[name] = [parse_value(value, f"--vary {text}") for value in split_list(values)]
+            raise UserError(f"{argument('vary')} names {name!r} twice", remedy="give all its values at once")
+        varied[name] = [parse_value(value, argument("vary", text)) for value in split_list(values)]
     return varied
 
 
@@ -209,7 +211,10 @@ def parse_seeds(texts: Iterable[str]) -> tuple[int, ...]:
     seeds: list[int] = []
     for text in itertools.chain.from_iterable(map(split_list, texts)):
         if not text.isdecimal():
-            raise UserError(f"--seeds: {text!r} is not a seed", remedy="give whole numbers: --seeds 0,1,2")
+            raise UserError(
+                f"{argument('seeds')}: {text!r} is not a seed",
+                remedy=f"give whole numbers: {argument('seeds', '0,1,2')}",
+            )
         if int(text) not in seeds:
             seeds.append(int(text))
     return tuple(seeds)

@@ -11,7 +11,7 @@ from calmix.data.splits import name_outside
 from calmix.experiments.recommendation import IN_DOMAIN
 from calmix.inference.run_rows import rows_of_run
 from calmix.io.run_directory import RunDirectory
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def columns_of(run: RunDirectory, **given: str | None) -> ColumnNames:
@@ -29,8 +29,10 @@ def inside_rows(run: RunDirectory, source: str | None, columns: ColumnNames) -> 
     tests = [split for split in run.splits() if split != "validation"]
     if IN_DOMAIN not in tests:
         named = f"only on {', '.join(tests)}, which may be other data" if tests else "not on anything"
-        raise UserError(f"this run was tested {named}", file=run.path, remedy="give --in FILE")
-    return IN_DOMAIN, rows_of_run(run, remedy="give the rows with --in FILE")[IN_DOMAIN]
+        raise UserError(
+            f"this run was tested {named}", file=run.path, remedy=f"give {argument('in', 'FILE')}"
+        )
+    return IN_DOMAIN, rows_of_run(run, remedy=f"give the rows with {argument('in', 'FILE')}")[IN_DOMAIN]
 
 
 def outside_rows(

@@ -10,7 +10,7 @@ from calmix.experiments.results import RUNS_FILE, Results
 from calmix.experiments.summary import summarise
 from calmix.io.run_directory import RunDirectory
 from calmix.training.pipeline.run_store import RunStore
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def recommended_run(directory: Path) -> RunDirectory:
@@ -30,6 +30,6 @@ def recommended_run(directory: Path) -> RunDirectory:
         raise UserError(
             f"the recommended model, of run {chosen}, was not kept",
             file=directory,
-            remedy="make the comparison again with --keep-models best",
+            remedy=f"make the comparison again with {argument('keep_models', 'best')}",
         )
     return run

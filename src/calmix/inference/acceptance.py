@@ -16,7 +16,7 @@ from calmix.calibration.metrics.selective import (
 )
 from calmix.calibration.predictions import Predictions
 from calmix.inference.ood_threshold import OodThreshold
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,17 @@ class Acceptance:
 
 
 def check_acceptance_options(target_accuracy: float | None, accept_above: float | None) -> None:
-    for option, value in {"--target-accuracy": target_accuracy, "--accept-above": accept_above}.items():
+    for option, value in {
+        argument("target_accuracy"): target_accuracy,
+        argument("accept_above"): accept_above,
+    }.items():
         if value is not None and not 0 < value < 1:
             raise UserError(f"{option} is {value}", remedy="give a fraction between 0 and 1, such as 0.95")
     if target_accuracy is not None and accept_above is not None:
-        raise UserError("--target-accuracy and --accept-above exclude each other", remedy="give one of them")
+        raise UserError(
+            f"{argument('target_accuracy')} and {argument('accept_above')} exclude each other",
+            remedy="give one of them",
+        )
 
 
 def decide(

@@ -33,7 +33,7 @@ from calmix.models.mix_points import MixPoints
 from calmix.runtime.hardware import check_device, prepared_processor
 from calmix.runtime.progress import silence_transformers
 from calmix.runtime.randomness import stream
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 class NoDropout(UserError):
@@ -212,7 +212,7 @@ def check_passes_differ(model: nn.Module, batch: Batch) -> None:
 def _no_dropout(model: nn.Module) -> NoDropout:
     return NoDropout(
         f"{type(model).__name__} has no dropout: all passes would be the same",
-        remedy="train one with dropout; built-in networks take --model-option dropout=0.3",
+        remedy=f"train one with dropout; built-in networks take {argument('model_options', 'dropout=0.3')}",
     )
 
 

@@ -17,6 +17,7 @@ from calmix.inference.run_rows import rows_of_run
 from calmix.io.memory_tables import is_in_memory
 from calmix.io.run_directory import RunDirectory
 from calmix.models.loading import trained_labels
+from calmix.user_error import argument
 
 
 def dropout_sources(
@@ -31,7 +32,7 @@ def dropout_sources(
         metrics = run.metrics()
         temperature = float(metrics["temperature"])
         length = settings["max_length"] or run.config()["max_length"]
-        remedy = "give the rows with --model RUN --data FILE"
+        remedy = f"give the rows with {argument('model', 'RUN')} {argument('data', 'FILE')}"
         for split, rows in rows_of_run(run, remedy=remedy).items():
             found = dropout_with_checkpoint(
                 run.model, rows, passes=passes, seed=seed, **{**settings, "max_length": length}

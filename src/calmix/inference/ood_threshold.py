@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calmix.calibration.metrics.ood import SCORES
 from calmix.io.run_directory import RunDirectory, write_json
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 OOD_FILE = "ood.json"
 KEEP = 0.95
@@ -97,7 +97,9 @@ def read_ood_threshold(run: RunDirectory | None, source: Path) -> OodThreshold:
     remedy = f"run 'calmix ood {source} --out FILE' first"
     if run is None:
         raise UserError(
-            "--reject-ood takes the threshold of a run, and this is none", file=source, remedy="name the run"
+            f"{argument('reject_ood')} takes the threshold of a run, and this is none",
+            file=source,
+            remedy="name the run",
         )
     file = ood_file(run)
     if not file.is_file():

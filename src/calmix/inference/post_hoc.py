@@ -35,7 +35,7 @@ from calmix.data.embedded_images import is_embedded
 from calmix.inference.saved_classifier import UNCALIBRATED_MODEL
 from calmix.io.permissions import as_umask_says
 from calmix.io.run_directory import RunDirectory, write_json
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from calmix.data.rows import Rows
@@ -99,7 +99,7 @@ def calibrate(
     `mapping` says what the columns of predictions files are where their names do not.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UserError("the output exists already", file=output, remedy="name another --output")
+        raise UserError("the output exists already", file=output, remedy=f"name another {argument('output')}")
     known = get_calibrator(method)  # an unknown name is said before anything is read
     notes: list[str] = []
     opened = open_source(
@@ -165,7 +165,7 @@ def calibrate(
             fresh.rename(output)
         except OSError as error:  # made by another process in the meantime
             raise UserError(
-                "the output exists already", file=output, remedy="name another --output"
+                "the output exists already", file=output, remedy=f"name another {argument('output')}"
             ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -178,7 +178,8 @@ def open_source(
     """A run, a directory with a checkpoint, or a predictions file."""
     if source.is_dir() and (mapping.prob_columns or mapping.logit_columns or mapping.class_names):
         raise UserError(
-            "--prob-columns, --logit-columns and --class-names are about predictions files",
+            f"{argument('prob_columns')}, {argument('logit_columns')} and {argument('class_names')} are "
+            "about predictions files",
             file=source,
             remedy="leave them out",
         )
@@ -206,8 +207,8 @@ def open_source(
             f"the classes are {listed(fitting.class_names)}, but those of {source} are "
             f"{listed(given.class_names)}",
             file=fit_on,
-            remedy="fit on predictions of the same model, with the classes named alike; --class-names names "
-            "those of columns or lists without names",
+            remedy="fit on predictions of the same model, with the classes named alike; "
+            f"{argument('class_names')} names those of columns or lists without names",
         ) from None
     return CalibrationSource(fitting, None, {source.stem: given})
 

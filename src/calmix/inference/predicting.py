@@ -17,7 +17,7 @@ from calmix.inference.ood_threshold import read_ood_threshold
 from calmix.inference.saved_classifier import SavedClassifier
 from calmix.io.writing import check_not_input, check_writable, write_table
 from calmix.runtime.option_values import check_device_name
-from calmix.user_error import UserError, check_least
+from calmix.user_error import UserError, argument, check_least
 
 if TYPE_CHECKING:
     from calmix.inference.answers import Answers
@@ -103,12 +103,16 @@ def predict_text(
     check_acceptance_options(target_accuracy, accept_above)
     check_settings(batch_size, device)
     if classifier.task not in (None, "single", "pair"):
-        raise UserError("--text is for texts", file=classifier.source, remedy="give --input FILE")
+        raise UserError(
+            f"{argument('text')} is for texts",
+            file=classifier.source,
+            remedy=f"give {argument('input', 'FILE')}",
+        )
     if classifier.task == "pair" and pair is None:
-        raise UserError("this classifier reads pairs of texts", remedy="give --text-pair too")
+        raise UserError("this classifier reads pairs of texts", remedy=f"give {argument('text_pair')} too")
     if classifier.task == "single" and pair is not None:
-        raise UserError("this classifier reads single texts", remedy="leave --text-pair out")
-    for option, value in (("--text", text), ("--text-pair", pair)):
+        raise UserError("this classifier reads single texts", remedy=f"leave {argument('text_pair')} out")
+    for option, value in ((argument("text"), text), (argument("text_pair"), pair)):
         if value is not None and not value.strip():
             raise UserError(f"{option} is blank", remedy="give a text")
     settings: dict[str, Any] = {
@@ -165,7 +169,9 @@ def acceptance_for(
     """The rule by which predictions are accepted, found before the rows are predicted."""
     out_of_domain = read_ood_threshold(classifier.run, classifier.source) if reject_ood else None
     if validation is not None and target_accuracy is None:
-        raise UserError("--validation is for a target", remedy="give --target-accuracy too")
+        raise UserError(
+            f"{argument('validation')} is for a target", remedy=f"give {argument('target_accuracy')} too"
+        )
     known, limit = None, None
     if target_accuracy is not None and validation is not None:
         from calmix.inference.prediction import classify, row_predictions
@@ -180,7 +186,7 @@ def acceptance_for(
             raise UserError(
                 "no validation rows are known of it: a target accuracy is certified on labelled rows",
                 file=classifier.source,
-                remedy="give --validation FILE",
+                remedy=f"give {argument('validation', 'FILE')}",
             )
         known, limit = stored
     return decide(target_accuracy, accept_above, known, limit=limit, out_of_domain=out_of_domain)

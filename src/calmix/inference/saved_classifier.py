@@ -13,7 +13,7 @@ from typing import Any
 from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames, Task
 from calmix.io.run_directory import RunDirectory
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 CALIBRATOR_FILE = "calibrator.json"
 # Of a calibrated directory: the network whose logits a calibrator takes that does not fold into it.
@@ -81,7 +81,9 @@ def open_classifier(source: Path) -> SavedClassifier:
 def _of_run(run: RunDirectory) -> SavedClassifier:
     if not run.model.is_dir():
         raise UserError(
-            "the model of this run was dropped", file=run.path, remedy="keep it: --keep-models all"
+            "the model of this run was dropped",
+            file=run.path,
+            remedy=f"keep it: {argument('keep_models', 'all')}",
         )
     config, metrics = run.config(), run.metrics()
     return SavedClassifier(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from calmix.io.formats import TABLE_EXTENSIONS, data_extension
 from calmix.io.run_directory import replacing
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def check_writable(path: Path) -> None:
@@ -34,7 +34,9 @@ def check_not_input(output: Path, *inputs: str | Path | None) -> None:
     """Refuse to write over what is read, by whatever name: a link to it too."""
     for given in inputs:
         if given is not None and output.exists() and Path(given).exists() and output.samefile(given):
-            raise UserError("the output is the input", file=output, remedy="name another --output")
+            raise UserError(
+                "the output is the input", file=output, remedy=f"name another {argument('output')}"
+            )
 
 
 def write_table(path: Path, table: pa.Table) -> None:

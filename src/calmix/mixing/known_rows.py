@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.regions import Regions
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 Positions = NDArray[np.int64]
 
@@ -66,5 +66,6 @@ class KnownRows:
     def _check(self) -> None:
         if not self.datamap.has_regions:
             raise UserError(
-                "regions need a plain run of at least two epochs", remedy="give --epochs 2 or more"
+                "regions need a plain run of at least two epochs",
+                remedy=f"give {argument('epochs', '2')} or more",
             )

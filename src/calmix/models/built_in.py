@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -46,9 +46,11 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     for option, value in options.items():
         if option not in known:
             remedy = f"it has: {', '.join(known)}" if known else "only built-in networks have options"
-            raise UserError(f"--model-option: {name!r} has no option {option!r}", remedy=remedy)
+            raise UserError(f"{argument('model_options')}: {name!r} has no option {option!r}", remedy=remedy)
         if option in CHECKED and not CHECKED[option][0](value):
-            raise UserError(f"--model-option {option}={value}", remedy=f"give {CHECKED[option][1]}")
+            raise UserError(
+                argument("model_options", f"{option}={value}"), remedy=f"give {CHECKED[option][1]}"
+            )
 
 
 def _is_whole(value: Any) -> bool:
@@ -89,7 +91,9 @@ def image_size_for(name: str, sizes: Sequence[tuple[int, int]], asked: Any = Non
     if asked is not None:
         size = tuple(asked) if isinstance(asked, list | tuple) else (asked, asked)
         if len(size) != 2 or not all(isinstance(side, int) and side >= least for side in size):
-            raise UserError(f"--model-option image_size={asked}", remedy=f"give pixels, at least {least}")
+            raise UserError(
+                argument("model_options", f"image_size={asked}"), remedy=f"give pixels, at least {least}"
+            )
         return int(size[0]), int(size[1])
     if len(set(sizes)) == 1:
         height, width = sizes[0]

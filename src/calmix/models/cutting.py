@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from calmix.models.hf_compat import layer_stack, number_layers
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def kept_layers(layers: int, kept: int) -> list[int]:
@@ -36,7 +36,7 @@ def cut_layers(model: PreTrainedModel, kept: int) -> None:
     if kept > layers:
         raise UserError(
             f"{type(model).__name__} has {layers} layers, fewer than {kept}",
-            remedy=f"give --student-layers {layers} or less",
+            remedy=f"give {argument('student_layers', layers)} or less",
         )
     if kept == layers:
         return

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from calmix.models.hf_compat import base_model, last_linear
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 CONFIG_KEY = "calmix_calibration"
 
@@ -62,7 +62,7 @@ def check_takes_classes(model: nn.Module, *, biases: bool = True) -> None:
         raise UserError(
             f"the head of {type(base_model(model)).__name__} has no bias, so a bias of every class cannot be "
             "folded into it",
-            remedy="use --method temperature, or isotonic, which is saved beside the checkpoint",
+            remedy=f"use {argument('method', 'temperature')}, or isotonic, saved beside the checkpoint",
         )
 
 

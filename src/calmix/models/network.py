@@ -25,7 +25,7 @@ from calmix.models.loading import (
     load_tokenizer,
     longest_input,
 )
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -58,7 +58,7 @@ def load_network(
             name, rows, names, seed=seed, augment=augment, options=options, trust=trust_remote_code
         )
     if parse_steps(augment):
-        raise UserError("--augment is for images, and the rows are texts", remedy="leave it out")
+        raise UserError(f"{argument('augment')} is for images, and the rows are texts", remedy="leave it out")
     if name in IMAGE_NETWORKS:
         raise UserError(f"{name} reads images, and the rows are texts", file=rows.source)
     if name == TEXT_CNN:
@@ -93,7 +93,7 @@ def _image_network(
         raise UserError(
             f"the model {name!r} reads texts, and the rows are images",
             file=rows.source,
-            remedy=f"choose --model of {listed}, or a checkpoint of an image network",
+            remedy=f"choose {argument('model')} of {listed}, or a checkpoint of an image network",
         )
     steps, statistics = parse_steps(augment), PixelStatistics.of(rows)
     if name in BUILT_IN:
@@ -108,6 +108,8 @@ def _image_network(
 def freeze_embeddings(network: Network) -> None:
     """Leave the word embeddings as they are."""
     if isinstance(network.inputs, ImageInputs):
-        raise UserError("--freeze-embeddings is for words, and the rows are images", remedy="leave it out")
+        raise UserError(
+            f"{argument('freeze_embeddings')} is for words, and the rows are images", remedy="leave it out"
+        )
     for parameter in network.model.get_input_embeddings().parameters():
         parameter.requires_grad = False

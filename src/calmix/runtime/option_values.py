@@ -17,10 +17,10 @@ def check_device_name(device: str) -> None:
     """
     >>> check_device_name("gpu")
     Traceback (most recent call last):
-    calmix.user_error.UserError: unknown device 'gpu'; choose one of auto, cpu, cuda, mps
+    calmix.user_error.UserError: device is 'gpu'; choose one of auto, cpu, cuda, mps
     """
     if device not in DEVICES:
-        raise UserError(f"unknown device {device!r}", remedy=f"choose one of {', '.join(DEVICES)}")
+        raise UserError(f"{argument('device')} is {device!r}", remedy=f"choose one of {', '.join(DEVICES)}")
 
 
 def check_detection(outside: Collection[Any], noise: str | None) -> None:

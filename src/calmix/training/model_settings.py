@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # Thulasidasan et al. 2019: SGD with Nesterov momentum at 0.1, halved at 60, 120 and 160 of 200 epochs, weight
 # decay 5e-4, batches of 128. Their 200 epochs are left to the user.
@@ -76,6 +76,6 @@ def check_rate_suits(model: str, optimizer: str | None) -> None:
 
     parse_optimizer(optimizer)  # a name that is none is said first
     raise UserError(
-        f"--optimizer {optimizer}: {model} has a learning rate for {own.partition(':')[0]} only",
-        remedy="give --learning-rate too",
+        f"{argument('optimizer', optimizer)}: {model} has a learning rate for {own.partition(':')[0]} only",
+        remedy=f"give {argument('learning_rate')} too",
     )

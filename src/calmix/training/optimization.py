@@ -22,7 +22,7 @@ from transformers import TrainerCallback
 from calmix.training.hf_compat import ClippingMixin, set_own_scheduler
 from calmix.training.lazy_embeddings import LazyAdamW, lazy_embedding
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adadelta": torch.optim.Adadelta, "adamw": torch.optim.AdamW}
 
@@ -38,7 +38,7 @@ def read_optimizer(text: str) -> tuple[Any, dict[str, Any]]:
     try:
         made([torch.zeros(1, requires_grad=True)], lr=0.1, **options)
     except (TypeError, ValueError) as error:
-        raise UserError(f"--optimizer {text}: {error}") from None
+        raise UserError(f"{argument('optimizer', text)}: {error}") from None
     return made, options
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from calmix.training.specification import parse_specification
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
     "sgd": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.0},
@@ -27,11 +27,13 @@ def parse_optimizer(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_optimizer("sgd:momentum=0.5")
     ('sgd', {'momentum': 0.5, 'nesterov': True, 'weight_decay': 0.0})
     """
-    name, given = parse_specification(text, "--optimizer")
+    name, given = parse_specification(text, argument("optimizer"))
     if name not in OPTIMIZER_DEFAULTS:
-        raise UserError(f"--optimizer: no such optimiser {name!r}", remedy=_listed(OPTIMIZER_DEFAULTS))
+        raise UserError(
+            f"{argument('optimizer')}: no such optimiser {name!r}", remedy=_listed(OPTIMIZER_DEFAULTS)
+        )
     defaults = OPTIMIZER_DEFAULTS[name]
-    _check_known("--optimizer", name, given, defaults)
+    _check_known(argument("optimizer"), name, given, defaults)
     return name, {**defaults, **given}
 
 
@@ -44,10 +46,10 @@ def read_schedule(text: str) -> Callable[[float, float], float]:
     >>> [read_schedule("step")(epoch, 200) for epoch in (59.9, 60, 120, 160)]
     [1.0, 0.5, 0.25, 0.125]
     """
-    name, given = parse_specification(text, "--schedule")
+    name, given = parse_specification(text, argument("schedule"))
     if name not in SCHEDULES:
-        raise UserError(f"--schedule: no such schedule {name!r}", remedy=_listed(SCHEDULES))
-    _check_known("--schedule", name, given, SCHEDULES[name])
+        raise UserError(f"{argument('schedule')}: no such schedule {name!r}", remedy=_listed(SCHEDULES))
+    _check_known(argument("schedule"), name, given, SCHEDULES[name])
     if name == "constant":
         return lambda done, total: 1.0
     if name == "linear":
@@ -57,10 +59,10 @@ def read_schedule(text: str) -> Callable[[float, float], float]:
     epochs = epochs if isinstance(epochs, list | tuple) or epochs is None else [epochs]
     if epochs is not None and not all(isinstance(e, int | float) and e > 0 for e in epochs):
         raise UserError(
-            f"--schedule {text}", remedy="give epochs as a list, such as step:epochs=[60,120,160]"
+            argument("schedule", text), remedy="give epochs as a list, such as step:epochs=[60,120,160]"
         )
     if isinstance(factor, bool | str) or not 0 < factor <= 1:
-        raise UserError(f"--schedule {text}", remedy="give a factor above 0 and at most 1, such as 0.5")
+        raise UserError(argument("schedule", text), remedy="give a factor above 0 and at most 1, such as 0.5")
 
     def step(done: float, total: float) -> float:
         # A hair below, so that rounding in done = steps / steps per epoch never delays a drop.

@@ -36,7 +36,7 @@ from calmix.training.hf_compat import (
     get_last_checkpoint,
     train_batch_size,
 )
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 DYNAMICS_FILE = "dynamics.safetensors"
 
@@ -226,7 +226,8 @@ class DynamicsMixin(TrainerBase):
 
 def diverged(epoch: int) -> UserError:
     return UserError(
-        f"training diverged in epoch {epoch + 1}: the logits are not finite", remedy="lower --learning-rate"
+        f"training diverged in epoch {epoch + 1}: the logits are not finite",
+        remedy=f"lower {argument('learning_rate')}",
     )
 
 

@@ -12,7 +12,7 @@ from calmix.calibration.metrics.agreement import matthews_correlation
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 SELECTION_METRIC = "nll_calibrated"
 
@@ -21,7 +21,9 @@ def epoch_metrics(output: Any, *, bins: int = 15, closed: str = "right") -> dict
     """A `compute_metrics` for `transformers.Trainer`; the ECE has the bins of the run."""
     logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
     if not np.isfinite(logits).all():
-        raise UserError("training diverged: the logits are not finite", remedy="lower --learning-rate")
+        raise UserError(
+            "training diverged: the logits are not finite", remedy=f"lower {argument('learning_rate')}"
+        )
     predictions = Predictions.from_logits(np.asarray(logits), np.asarray(output.label_ids))
     with warnings.catch_warnings():
         # An early epoch may well sit at a bound; the fit that counts, at the end, does say so.

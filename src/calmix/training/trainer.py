@@ -54,7 +54,7 @@ from calmix.training.hf_compat import StepRowsMixin, TrainOutput, prepare_inputs
 from calmix.training.journal import JOURNAL_FILE, Journal
 from calmix.training.optimization import OptimizerMixin
 from calmix.training.recording import DynamicsMixin, count_classes, label_column
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
 
@@ -104,7 +104,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         ):
             raise UserError(
                 f"{self.method.name} with scope=global needs the dynamics of training",
-                remedy="use --dynamics training",
+                remedy=f"use {argument('dynamics', 'training')}",
             )
         rows: Any = self.train_dataset
         labelled = self.labelled_rows
@@ -144,7 +144,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             raise UserError(
                 f"{self.method.name}: a batch of {batch_size} has no place for a row of each of "
                 f"the {len(groups.names)} groups that meet in it",
-                remedy=f"give --batch-size {len(groups.names)} or more",
+                remedy=f"give {argument('batch_size', len(groups.names))} or more",
             )
 
     def train(

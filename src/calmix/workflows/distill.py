@@ -8,7 +8,7 @@ from typing import Any
 
 from calmix.io.run_directory import RunDirectory
 from calmix.mixing.catalogue import method_cards
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 from calmix.workflows.options import plain_value
 from calmix.workflows.run import Run
 from calmix.workflows.train import rows_or_lists, train_run
@@ -49,7 +49,10 @@ def distill_run(options: Mapping[str, Any], *, resume: bool) -> Run:
     teacher = options.get("teacher")
     named = plain_value("teacher", teacher if isinstance(teacher, list | tuple) else (teacher,))
     if not named or named == (None,):
-        raise UserError("no teacher", remedy="give --teacher RUN, or --teacher METHOD to train one first")
+        raise UserError(
+            "no teacher",
+            remedy=f"give {argument('teacher', 'RUN')}, or {argument('teacher', 'METHOD')} to train one",
+        )
     given = {name: value for name, value in options.items() if value is not None}
     return train_run({**with_network_of(str(named[0]), given), "teacher": named}, resume=resume)
 

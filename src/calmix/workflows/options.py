@@ -10,7 +10,7 @@ from typing import Any
 from calmix.training.configuration import OPTIONS, TrainConfig
 from calmix.training.model_settings import with_model_settings
 from calmix.training.options import check_known
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 from calmix.workflows.data_arguments import GivenData
 from calmix.workflows.run import Run
 
@@ -51,5 +51,5 @@ def plain_value(name: str, value: Any) -> Any:
 def output_directory(output: Any) -> Path:
     """Where a workflow writes; every one that writes a directory needs it."""
     if output is None or not str(output):
-        raise UserError("no output directory", remedy="give --output DIRECTORY")
+        raise UserError("no output directory", remedy=f"give {argument('output', 'DIRECTORY')}")
     return Path(output)

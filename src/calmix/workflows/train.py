@@ -8,7 +8,7 @@ from typing import Any
 
 from calmix.io.run_directory import RunDirectory
 from calmix.runtime.processes import is_first_process
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 from calmix.workflows.options import output_directory, training_config
 from calmix.workflows.run import Run
 
@@ -61,7 +61,7 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
     if resume and is_missing:
         options = with_saved_options(options, RunDirectory(place))
     elif is_missing:
-        raise UserError("no training data", remedy="give --train FILE")
+        raise UserError("no training data", remedy=f"give {argument('train', 'FILE')}")
 
     from calmix.training.pipeline.first_look import look_first
 
@@ -82,7 +82,9 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
 def with_saved_options(options: Mapping[str, Any], run: RunDirectory) -> dict[str, Any]:
     """A run to resume knows its own options."""
     if not run.config_file.is_file():
-        raise UserError("no run to resume here", file=run.path, remedy="give --train to start one")
+        raise UserError(
+            "no run to resume here", file=run.path, remedy=f"give {argument('train')} to start one"
+        )
     # Trust is the word of whoever calls, not of the run: somebody else may have made it.
     trust = options.get("trust_remote_code", False)
     return {**run.config(), "output": str(run.path), "trust_remote_code": trust}

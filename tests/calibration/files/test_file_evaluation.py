@@ -311,7 +311,7 @@ def test_what_cannot_be_evaluated_is_said(scores, tmp_path):
         ([], {}, "nothing to evaluate"),
         ([tmp_path / "a.xlsx"], {}, "no such file"),
         ([tmp_path / "nowhere.csv"], {}, "no such file"),
-        ([tmp_path / "checkpoint"], {}, "--data FILE"),
+        ([tmp_path / "checkpoint"], {}, "data=FILE"),
         ([tmp_path], {}, "not a run directory"),
         ([tmp_path / "a.csv"], {"notion": "positive"}, "needs two classes"),
         ([tmp_path / "a.csv"], {"notion": "top"}, "notion must be one of"),

@@ -273,7 +273,7 @@ FLAWS = [
 def complaint(read, file):
     with pytest.raises(UserError) as raised:
         read(file)
-    line = str(raised.value)
+    line = raised.value.on_command_line
     assert "\n" not in line
     assert str(file) in line
     return line

@@ -310,7 +310,7 @@ def test_teachers_that_are_not_there_are_refused(tmp_path, checkpoint):
     with pytest.raises(UserError, match="the teacher 'plain' is not trained yet"):
         Teaching.prepare(config, rows, None)
     trained = TrainConfig(train="x", output="y", teacher=(str(checkpoint),), teacher_label_smoothing=0.1)
-    with pytest.raises(UserError, match="--teacher-label-smoothing: the teacher is trained already"):
+    with pytest.raises(UserError, match="teacher_label_smoothing: the teacher is trained already"):
         Teaching.prepare(trained, rows, None)
-    with pytest.raises(UserError, match="--teacher-option: no such option 'beta'"):
+    with pytest.raises(UserError, match="teacher_options: no such option 'beta'"):
         Teaching.prepare(dataclasses.replace(config, teacher_options={"beta": 1}), rows, None)

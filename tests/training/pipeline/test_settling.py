@@ -70,7 +70,7 @@ def test_a_built_in_network_has_its_rate_with_its_optimiser(model, rate, epochs,
     assert settled.optimizer.startswith(optimizer)
     assert settled.schedule is not None and settled.trainer == {"max_grad_norm": 0.0}
     # At the rate of its own optimiser another one would diverge.
-    with pytest.raises(UserError, match="give --learning-rate too"):
+    with pytest.raises(UserError, match="give learning_rate too"):
         settle(dataclasses.replace(BASE, model=model, optimizer="adamw"), rows=600)
     given = dataclasses.replace(BASE, model=model, optimizer="adamw", learning_rate=1e-3)
     assert settle(given, rows=600) == dataclasses.replace(given, epochs=epochs)

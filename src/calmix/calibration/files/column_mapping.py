@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,17 @@ class ColumnMapping:
     def __post_init__(self) -> None:
         if self.prob_columns and self.logit_columns:
             raise UserError(
-                "both --prob-columns and --logit-columns", remedy="name the scores that are to be measured"
+                f"both {argument('prob_columns')} and {argument('logit_columns')}",
+                remedy="name the scores that are to be measured",
             )
         for option, names in (
-            ("--prob-columns", self.prob_columns),
-            ("--logit-columns", self.logit_columns),
-            ("--class-names", self.class_names),
+            ("prob_columns", self.prob_columns),
+            ("logit_columns", self.logit_columns),
+            ("class_names", self.class_names),
         ):
             if len(set(names)) != len(names) or "" in names:
                 raise UserError(
-                    f"{option} {','.join(names)}", remedy="give every name once, with commas between"
+                    argument(option, ",".join(names)), remedy="give every name once, with commas between"
                 )
 
     @classmethod

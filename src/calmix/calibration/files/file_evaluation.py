@@ -31,7 +31,7 @@ from calmix.calibration.integrations.streaming import RowFingerprint, StreamedEv
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.io.run_directory import RunDirectory
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # Files whose rows are in different orders are read whole to be matched; beyond this many rows they are not.
 MOST_REORDERED = 2_000_000
@@ -103,7 +103,7 @@ def open_sources(
         raise UserError(
             "a checkpoint holds no predictions",
             file=path,
-            remedy=f"give --model {path} and the rows to predict with --data FILE",
+            remedy=f"give {argument('model', path)} and the rows to predict with {argument('data', 'FILE')}",
         )
     return list(_run_sources(RunDirectory.open(path), origin))
 

@@ -15,7 +15,7 @@ from calmix.calibration.input_checks import BadRow, Integers, both_classes
 from calmix.calibration.predictions import ScoreKind
 from calmix.io.arrow_values import texts_of
 from calmix.io.json_records import decode_json
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 MISSING_REMEDY = "write it, or leave the row out"
 
@@ -73,7 +73,7 @@ class ScoreColumns:
                 file=file,
                 row=first_row + bad.row + 1,
                 column=self.names[0],
-                remedy=f"log-odds go under the name 'logit', or --logit-columns {self.names[0]}",
+                remedy=f"log-odds go under the name 'logit', or {argument('logit_columns', self.names[0])}",
             ) from None
 
     def labels(
@@ -121,8 +121,9 @@ class ScoreColumns:
     def _label_remedy(self, class_names: tuple[str, ...], column: pa.Array) -> str:
         remedy = f"the classes of this file are: {listed(class_names)}; name one of them"
         if is_number(column.type) and not self.one_list and not self.is_single:
-            option = "--logit-columns" if self.kind == "logits" else "--prob-columns"
-            remedy += f", or give {option} {','.join(self.names)} if labels count them from 0 in this order"
+            option = "logit_columns" if self.kind == "logits" else "prob_columns"
+            given = argument(option, ",".join(self.names))
+            remedy += f", or give {given} if labels count them from 0 in this order"
         return remedy
 
     def row_ids(self, file: Path, table: pa.Table, *, first_row: int) -> npt.NDArray[np.str_] | None:

@@ -34,7 +34,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
 from calmix.io.run_directory import replacing
 from calmix.io.tables import read_arrow, table_batches
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 KIND_KEY = b"calmix.kind"
 # A row id such as 007 is a name.
@@ -216,7 +216,8 @@ class PredictionFile:
                 "logits are expected here, but all rows look like probabilities",
                 file=self.file,
                 column=name,
-                remedy=f"give --prob-columns {name}, or --logit-columns {name} if they are logits",
+                remedy=f"give {argument('prob_columns', name)}, or {argument('logit_columns', name)} if they "
+                "are logits",
             )
 
     def _label_values(self, name: str) -> list[str]:
@@ -232,7 +233,7 @@ class PredictionFile:
                     f"more than {MOST_LABELS:,} different labels",
                     file=self.file,
                     column=name,
-                    remedy="name the column of true classes with --label-column",
+                    remedy=f"name the column of true classes with {argument('label_column')}",
                 )
         return distinct_labels(list(found))
 
@@ -246,16 +247,19 @@ def _remedy(bad: BadRow, columns: ScoreColumns, labels: npt.NDArray[Any], classe
     if bad.flaw in ("not normalised", "negative") and not columns.is_told:
         names = ",".join(columns.names)
         whole = ",".join((*columns.names, *columns.others))
-        remedy = f"these columns are named like labels: if they hold logits, give --logit-columns {names}"
-        return remedy + (f"; if there are more classes, --prob-columns {whole}" if columns.others else "")
+        given = argument("logit_columns", names)
+        remedy = f"these columns are named like labels: if they hold logits, give {given}"
+        return remedy + (
+            f"; if there are more classes, {argument('prob_columns', whole)}" if columns.others else ""
+        )
     logits = "'logits'" if columns.one_list else "'logit_0', 'logit_1', .."
     remedy = REMEDIES.get(bad.flaw, "").format(logits=logits, classes=classes)
     if bad.flaw == "label" and columns.class_names is None:
         label = label_name(labels[bad.row].item())
         shifted = {str(classes): range(1, classes + 1), "-1": (-1, 1) if classes == 2 else ()}.get(label, ())
         if shifted and columns.one_list:
-            remedy += f"; if they are called {shifted[0]}..{shifted[-1]}, give --class-names "
-            remedy += ",".join(map(str, shifted))
+            named = argument("class_names", ",".join(map(str, shifted)))
+            remedy += f"; if they are called {shifted[0]}..{shifted[-1]}, give {named}"
     return remedy
 
 

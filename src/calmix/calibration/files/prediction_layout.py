@@ -34,7 +34,7 @@ from calmix.calibration.class_names import (
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_columns import ScoreColumns, is_number
 from calmix.calibration.predictions import ScoreKind
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 LABELS = ("label", "labels", "label_ids", "target", "targets", "y_true", "true_label")
 PREDICTED = ("predicted_label", "prediction", "predictions", "predicted", "predicted_class", "pred", "y_pred")
@@ -54,7 +54,7 @@ SINGLES: dict[str, ScoreKind] = {
     "proba": "probabilities",
     "probability": "probabilities",
 }
-OPTIONS: dict[ScoreKind, str] = {"logits": "--logit-columns", "probabilities": "--prob-columns"}
+OPTIONS: dict[ScoreKind, str] = {"logits": "logit_columns", "probabilities": "prob_columns"}
 # Two classes of which everybody takes the second for the positive one.
 PAIRS = (("0", "1"), ("false", "true"), ("-1", "1"))
 
@@ -90,7 +90,8 @@ class PredictionLayout:
         if found is None:
             raise self._problem(
                 "no scores: expected logits, logit_0.., probs or prob_0..",
-                f"name them with --prob-columns or --logit-columns; the columns are: {listed(self.names)}",
+                f"name them with {argument('prob_columns')} or {argument('logit_columns')}; the columns are: "
+                f"{listed(self.names)}",
             )
         return found.with_columns(label, row_id)
 
@@ -107,24 +108,24 @@ class PredictionLayout:
     def _label(self) -> str:
         wanted = self.mapping.label_column
         if wanted is not None:
-            return self._present(wanted, "--label-column")
+            return self._present(wanted, argument("label_column"))
         present = [name for name in LABELS if name in self.names]
         if len(present) == 1:
             return present[0]
         if present:
-            options = " or ".join(f"--label-column {name}" for name in present)
+            options = " or ".join(argument("label_column", name) for name in present)
             raise self._problem(f"several columns of labels: {', '.join(present)}", f"give {options}")
         predicted = next((name for name in PREDICTED if name in self.names), None)
         but = "" if predicted is None else f" ({predicted!r} holds what the model says)"
         raise self._problem(
             f"no column 'label' with the true classes{but}",
-            f"name it with --label-column; the columns are: {listed(self.names)}",
+            f"name it with {argument('label_column')}; the columns are: {listed(self.names)}",
         )
 
     def _row_id(self) -> str | None:
         wanted = self.mapping.id_column
         if wanted is not None:
-            return self._present(wanted, "--id-column")
+            return self._present(wanted, argument("id_column"))
         return "row_id" if "row_id" in self.names else None
 
     def _present(self, name: str, option: str) -> str:
@@ -138,7 +139,7 @@ class PredictionLayout:
         if not names:
             return None
         for name in names:
-            self._present(name, OPTIONS[kind])
+            self._present(name, argument(OPTIONS[kind]))
         self._refuse_doubles(*names)
         if len(names) == 1:
             if is_number(self.schema.field(names[0]).type):
@@ -152,17 +153,19 @@ class PredictionLayout:
         found: dict[str, Callable[[], ScoreColumns]] = {}
         for name, kind in LISTS.items():
             if name in self.names:
-                found[f"{OPTIONS[kind]} {name}"] = lambda kind=kind, name=name: self._list(kind, name)  # type: ignore[misc]
+                found[argument(OPTIONS[kind], name)] = lambda kind=kind, name=name: self._list(kind, name)  # type: ignore[misc]
         for prefix, kind in PREFIXES.items():
             names = [name for name in self.names if name.startswith(prefix) and len(name) > len(prefix)]
             if names:
-                found[f"{OPTIONS[kind]} {','.join(names)}"] = lambda kind=kind, names=names, prefix=prefix: (  # type: ignore[misc]
-                    self._prefixed(kind, names, prefix, label)
+                found[argument(OPTIONS[kind], ",".join(names))] = (
+                    lambda kind=kind, names=names, prefix=prefix: (  # type: ignore[misc]
+                        self._prefixed(kind, names, prefix, label)
+                    )
                 )
         if not found:
             for name, kind in SINGLES.items():
                 if name in self.names:
-                    found[f"{OPTIONS[kind]} {name}"] = lambda kind=kind, name=name: self._single(  # type: ignore[misc]
+                    found[argument(OPTIONS[kind], name)] = lambda kind=kind, name=name: self._single(  # type: ignore[misc]
                         kind, name, None, label
                     )
         if not found and "predictions" in self.names and not is_number(self.schema.field("predictions").type):
@@ -175,7 +178,8 @@ class PredictionLayout:
         if "label_ids" not in self.names and label is not None:
             raise self._problem(
                 "'predictions' may be logits or probabilities",
-                "give --logit-columns predictions or --prob-columns predictions",
+                f"give {argument('logit_columns', 'predictions')} or "
+                f"{argument('prob_columns', 'predictions')}",
             )
         found = self._list("logits", "predictions")
         return ScoreColumns(
@@ -200,7 +204,8 @@ class PredictionLayout:
         if numbers not in (list(range(numbers[0], numbers[0] + len(numbers))), [-1, 1]):
             raise self._problem(
                 f"class columns are numbered with gaps: {', '.join(ordered)}",
-                f"add what is missing; if these are all classes, give {OPTIONS[kind]} {','.join(ordered)}",
+                "add what is missing; if these are all classes, give "
+                f"{argument(OPTIONS[kind], ','.join(ordered))}",
             )
         own = tuple(name.removeprefix(prefix) for name in ordered)
         if numbers[0] == 0:
@@ -255,7 +260,8 @@ class PredictionLayout:
         if len(names) < 2:
             raise self._problem(
                 f"one column of scores, {name!r}, and only one class to be seen: {listed(names)}",
-                "give one column per class, or --class-names A,B --positive-class B",
+                f"give one column per class, or {argument('class_names', 'A,B')} and "
+                f"{argument('positive_class', 'B')}",
             )
         lookup = ClassLookup(names)
         place: int | None
@@ -263,14 +269,15 @@ class PredictionLayout:
             place = lookup.find(self.mapping.positive_class)
             if place is None:
                 raise self._problem(
-                    f"--positive-class {self.mapping.positive_class}", f"the classes are {listed(names)}"
+                    argument("positive_class", self.mapping.positive_class),
+                    f"the classes are {listed(names)}",
                 )
         elif suffix is not None:
             place = lookup.find(suffix)
         else:
             place = None if pair is None else lookup.find(pair[1])
         if place is None:
-            options = " or ".join(f"--positive-class {value}" for value in names)
+            options = " or ".join(argument("positive_class", value) for value in names)
             raise self._problem(
                 f"which of the classes {listed(names)} does {name!r} speak of?", f"give {options}"
             )

@@ -36,7 +36,7 @@ from calmix.mixing.partner_search import Partners, any_allowed, most_dissimilar,
 from calmix.mixing.saliency import cosines, gradient_times_input, nearness, saliency_direction, saliency_map
 from calmix.mixing.step import MixedPairs, RowLosses, Step, Watch
 from calmix.mixing.targets import blended, mixed, one_hot, smoothed
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 CHOICES = {
     "preset": ("paper", "authors"),
@@ -77,7 +77,10 @@ class AumSaliency(MixingMethod):
             if value not in choices:
                 raise UserError(f"{option} is {value!r}", remedy=f"choose one of {', '.join(choices)}")
         if not self.similar and not self.dissimilar:
-            raise UserError("neither similar nor dissimilar pairs", remedy="keep one, or use --method plain")
+            raise UserError(
+                "neither similar nor dissimilar pairs",
+                remedy=f"keep one, or use {argument('method', 'plain')}",
+            )
         if self.metric == "l2_raw" and self.saliency == "gradient-input":
             raise UserError(
                 "metric=l2_raw with saliency=gradient-input: features are compared by their directions alone",

@@ -24,7 +24,7 @@ from calmix.io.run_directory import replacing, write_json
 from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
 from calmix.runtime.processes import is_first_process
 from calmix.training.distillation.teachers import Teacher
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 Logits = NDArray[np.float32]
 ANEW = "delete it: the logits are then computed again"
@@ -159,7 +159,7 @@ def check_facts(file: Path, wanted: dict[str, Any]) -> None:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError("what its logits were made from cannot be read", file=file, remedy=ANEW) from error
-    remedy = "name another --output, or delete the directory to compute them again"
+    remedy = f"name another {argument('output')}, or delete the directory to compute them again"
     if found["label_names"] != wanted["label_names"]:
         had, have = ", ".join(found["label_names"]), ", ".join(wanted["label_names"])
         raise UserError(

@@ -26,7 +26,7 @@ from calmix.inference.prediction import predict_with_checkpoint
 from calmix.io.run_directory import RunDirectory
 from calmix.models.folding import CONFIG_KEY
 from calmix.models.loading import checkpoint_fingerprint, trained_labels
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class PredictionsTeacher(Teacher):
                 f"{len(missing)} of {len(wanted)} training rows are not in this file, for example "
                 f"{missing[0]!r}",
                 file=self.file,
-                remedy="predict all of them; --id-column names the rows alike in both files",
+                remedy=f"predict all of them; {argument('id_column')} names the rows alike in both files",
             )
         return np.array([places[row_id] for row_id in wanted], dtype=np.int64)
 
@@ -183,7 +183,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
             raise UserError(
                 "a predictions file does not say which temperature its predictions carry: none can be undone",
                 file=name,
-                remedy="use --teacher-temperature, and a file of the predictions to learn",
+                remedy=f"use {argument('teacher_temperature')}, and a file of the predictions to learn",
             )
         with path.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
@@ -200,7 +200,9 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
         directory = run.model
         if not directory.is_dir():
             raise UserError(
-                "the model of this run was dropped", file=name, remedy="keep it with --keep-models all"
+                "the model of this run was dropped",
+                file=name,
+                remedy=f"keep it with {argument('keep_models', 'all')}",
             )
     if directory != path:
         run.check_undamaged("model/", f"train it again; a model that you changed yourself is {directory}")
@@ -210,7 +212,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
         raise UserError(
             f"{facts['method']} scaling is part of this checkpoint and cannot be taken out again",
             file=name,
-            remedy="teach with --teacher-temperature, or with the checkpoint it was made from",
+            remedy=f"teach with {argument('teacher_temperature')}, or with the checkpoint it was made from",
         )
     temperature = float(facts.get("temperature", 1.0))
     identity = checkpoint_fingerprint(directory)

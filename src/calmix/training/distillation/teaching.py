@@ -32,7 +32,7 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teacher_logits import TeacherLogits, are_kept, cached_teacher_logits
 from calmix.training.distillation.teachers import CheckpointTeacher, Teacher, open_teacher
 from calmix.training.model_settings import settings_for
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 KEY_LENGTH = 20
 OF_A_TEACHER_TO_TRAIN = (
@@ -50,9 +50,9 @@ def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
     model = config.teacher_model or config.model
     if settings_for(model) != settings_for(config.model):
         raise UserError(
-            f"--teacher-model {model} is not trained by the settings that suit a student of model "
+            f"{argument('teacher_model', model)} is not trained by the settings that suit a student of model "
             f"{config.model}",
-            remedy="train it with calmix train, then give --teacher RUN",
+            remedy=f"train it with calmix train, then give {argument('teacher', 'RUN')}",
         )
     options = {name: value for name, value in config.teacher_options.items() if name in options_of(method)}
     return dataclasses.replace(
@@ -80,14 +80,15 @@ def open_teachers(config: TrainConfig) -> dict[str, Teacher]:
         for option in OF_A_TEACHER_TO_TRAIN:
             if getattr(config, option):
                 raise UserError(
-                    f"--{option.replace('_', '-')}: the teacher is trained already",
-                    remedy="name the method to train it with, such as --teacher plain, or leave it out",
+                    f"{argument(option)}: the teacher is trained already",
+                    remedy="name the method to train it with, such as "
+                    f"{argument('teacher', 'plain')}, or leave it out",
                 )
     known = set[str]().union(*(options_of(name) for name in config.teacher if is_method(name)))
     for option in config.teacher_options:
         if option not in known:
             raise UserError(
-                f"--teacher-option: no such option {option!r}",
+                f"{argument('teacher_options')}: no such option {option!r}",
                 remedy=f"there are: {', '.join(sorted(known))}",
             )
     settings = {
@@ -133,7 +134,9 @@ class Teaching:
     def checked(cls, config: TrainConfig, train: Rows, teachers: Sequence[Teacher]) -> Teaching:
         """Everything that can be wrong with the teachers and the unlabelled rows is found here."""
         if config.unlabelled and train.task == "image":
-            raise UserError("--unlabelled is for texts, and the rows are images", remedy="leave it out")
+            raise UserError(
+                f"{argument('unlabelled')} is for texts, and the rows are images", remedy="leave it out"
+            )
         unlabelled = (
             read_unlabelled(config.unlabelled, config.columns(), train) if config.unlabelled else None
         )

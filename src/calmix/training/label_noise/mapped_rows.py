@@ -10,7 +10,7 @@ from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 
 def read_mapped_rows(
@@ -30,7 +30,7 @@ def read_mapped_rows(
         raise UserError(
             f"{len(missing)} of {len(wanted)} mapped rows are not in this file, for example {missing[0]!r}",
             file=source,
-            remedy="give the training file, and --id-column if its rows were named by a column",
+            remedy=f"give the training file, and {argument('id_column')} if its rows were named by a column",
         )
     found = rows.select(np.array([place[row_id] for row_id in wanted], dtype=np.int64))
     changed = np.flatnonzero(found.labels != datamap.labels) if labelled else np.empty(0, dtype=np.int64)

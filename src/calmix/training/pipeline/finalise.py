@@ -36,7 +36,7 @@ from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
 from calmix.training.trainer import MixupTrainer
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # Between the epoch's own evaluation and that of the loaded model: the last bits; of mixed precision, more.
 NLL_TOLERANCE, NLL_TOLERANCE_MIXED = 1e-3, 5e-2
@@ -147,7 +147,7 @@ def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float, *, i
             f"the weights of the chosen epoch {round(chosen[-1]['epoch'])} are lost: validation NLL is "
             f"{measured:.4f}, and was {expected:.4f}",
             file=run.path,
-            remedy="--resume trains again from the newest whole checkpoint",
+            remedy=f"{argument('resume')} trains again from the newest whole checkpoint",
         )
 
 

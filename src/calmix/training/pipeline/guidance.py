@@ -28,7 +28,7 @@ from calmix.mixing.needs import DATA_MAP, plain_run_epochs
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.journal import Journal
 from calmix.training.label_noise.threshold_passes import find_label_noise
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 Positions = NDArray[np.int64]
 
@@ -40,13 +40,14 @@ def needs_plain_run(config: TrainConfig) -> bool:
     least = max(plain_run_epochs(method.needed), plain_run_epochs([DATA_MAP]) if by_region else 0)
     if config.plain_run and not least:
         raise UserError(
-            f"--plain-run: {config.method} on all rows needs no plain run",
-            remedy="leave it out, or name a guided method or a --train-region",
+            f"{argument('plain_run')}: {config.method} on all rows needs no plain run",
+            remedy=f"leave it out, or name a guided method or a {argument('train_region')}",
         )
     if config.epochs is not None and config.epochs < least:  # those that are chosen are enough
-        who = f"--train-region {config.train_region}" if by_region else config.method
+        who = argument("train_region", config.train_region) if by_region else config.method
         raise UserError(
-            f"{who} needs a data map of at least {least} epochs", remedy=f"give --epochs {least} or more"
+            f"{who} needs a data map of at least {least} epochs",
+            remedy=f"give {argument('epochs', least)} or more",
         )
     return least > 0
 
@@ -76,7 +77,7 @@ def open_plain_run(path: str | Path) -> RunDirectory:
 def check_plain_run(run: RunDirectory) -> None:
     made = run.config()
     smoothing = {"label_smoothing": made.get("label_smoothing"), **(made.get("method_options") or {})}
-    found = f"--method {made['method']}" if made["method"] != "plain" else None
+    found = argument("method", made["method"]) if made["method"] != "plain" else None
     if smoothing["label_smoothing"]:
         found = "label smoothing"  # the margin of a smoothed target is not that of the label
     if made.get("teacher"):
@@ -85,14 +86,15 @@ def check_plain_run(run: RunDirectory) -> None:
         raise UserError(
             f"not a plain run: it was trained with {found}",
             file=run.path,
-            remedy="give one of --method plain, or leave --plain-run out",
+            remedy=f"give one of {argument('method', 'plain')}, or leave {argument('plain_run')} out",
         )
-    run.check_undamaged("dynamics.parquet", "give another one, or leave --plain-run out")
+    run.check_undamaged("dynamics.parquet", f"give another one, or leave {argument('plain_run')} out")
     if not run.dynamics_file.is_file():
         raise UserError(
             "the plain run recorded no dynamics",
             file=run.path,
-            remedy="give one that was trained with --dynamics training, or leave --plain-run out",
+            remedy=f"give one that was trained with {argument('dynamics', 'training')}, or leave "
+            f"{argument('plain_run')} out",
         )
 
 
@@ -160,9 +162,9 @@ class Guidance:
         positions = np.flatnonzero(chosen)
         if len(positions) < 2:
             raise UserError(
-                f"--train-region {config.train_region}: {len(positions)} rows are left",
+                f"{argument('train_region', config.train_region)}: {len(positions)} rows are left",
                 file=self.plain.path,
-                remedy="train on more rows, or lower --aum-quantile"
+                remedy=f"train on more rows, or lower {argument('aum_quantile')}"
                 if config.aum_filter
                 else "train on more rows, or on another region",
             )

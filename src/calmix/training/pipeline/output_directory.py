@@ -61,7 +61,7 @@ def saved_config(run: RunDirectory) -> TrainConfig:
     try:
         return TrainConfig.from_dict(run.config())
     except (OSError, TypeError, ValueError, YAMLError, UserError) as error:
-        problem = f" ({error})" if isinstance(error, UserError) else ""
+        problem = f" ({error.args[0]})" if isinstance(error, UserError) else ""
         raise UserError(
             f"this is not the configuration of a run{problem}",
             file=run.config_file,

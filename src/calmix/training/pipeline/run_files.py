@@ -15,7 +15,7 @@ from pathlib import Path
 from calmix.io.directory_lock import only_writer
 from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import MARKER, checkpoints_in
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 LOCK_FILE = "calmix.lock"
 FINGERPRINTS_FILE = "data.json"
@@ -24,7 +24,7 @@ FINGERPRINTS_FILE = "data.json"
 def writing_to(run: RunDirectory) -> AbstractContextManager[None]:
     """Be the only one who writes into this run directory."""
     check_checkpoints(run)
-    remedy = "wait for it, or name another --output"
+    remedy = f"wait for it, or name another {argument('output')}"
     return only_writer(run.checkpoints / LOCK_FILE, run.path, remedy)
 
 
@@ -34,7 +34,7 @@ def check_checkpoints(run: RunDirectory) -> None:
         raise UserError(
             "the directory 'checkpoints' in the output was not made by calmix",
             file=run.checkpoints,
-            remedy="move it, or name another --output",
+            remedy=f"move it, or name another {argument('output')}",
         )
 
 
