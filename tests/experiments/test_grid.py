@@ -1,10 +1,14 @@
 """Which runs a comparison is made of."""
 
+from pathlib import Path
+
 import pytest
 
 from calmix.experiments.grid import Arm, expand, parse_seeds, parse_vary, reference_of
 from calmix.training.configuration import TrainConfig
+from calmix.training.label_noise.threshold_passes import pass_arguments
 from calmix.training.model_settings import settings_for
+from calmix.training.pipeline.guidance import plain_config
 from calmix.user_error import UserError
 
 BASE = TrainConfig(train="train.csv", output="out")
@@ -124,3 +128,28 @@ def test_seeds_are_whole_numbers_each_once():
     for text in ("a", "-1", "1.5"):
         with pytest.raises(UserError, match="is not a seed"):
             parse_seeds([text])
+
+
+def test_an_arm_has_a_plain_run_trainer_fields_model_options_and_a_batch_size_of_its_own():
+    base = TrainConfig(train="train.csv", output="out", trainer={"max_grad_norm": 0.5})
+    own = "tdmixup:plain_run=old:batch_size=8:first_stage_batch_size=4:trainer.weight_decay=0.1"
+    plain, guided = expand(base, ["plain", own], {})
+    config = guided.config(base, 0)
+    assert (config.plain_run, config.batch_size, config.first_stage_batch_size) == ("old", 8, 4)
+    assert config.trainer == {"max_grad_norm": 0.5, "weight_decay": 0.1}
+    assert plain.config(base, 0).trainer == {"max_grad_norm": 0.5}
+    small = TrainConfig(train="train.csv", output="out", model="text-cnn")
+    arms = expand(small, ["plain"], parse_vary(["model_options.dropout=0.2,0.4"]))
+    assert [arm.config(small, 0).model_options for arm in arms] == [{"dropout": 0.2}, {"dropout": 0.4}]
+    assert names(arms) == ["plain model_options.dropout=0.2", "plain model_options.dropout=0.4"]
+    with pytest.raises(UserError, match=r"calmix's own"):
+        expand(base, ["plain:trainer.learning_rate=1e-3"], {})
+
+
+def test_the_first_stage_has_its_own_batch_size():
+    config = TrainConfig(
+        train="a.csv", output="out", method="tdmixup", batch_size=32, first_stage_batch_size=8
+    )
+    assert plain_config(config).batch_size == 8
+    assert plain_config(config).first_stage_batch_size is None
+    assert pass_arguments(config, Path("checkpoints")).per_device_train_batch_size == 8

@@ -22,6 +22,8 @@ from calmix.training.specification import parse_specification, parse_value
 from calmix.user_error import UserError, argument
 
 PLAIN = "plain"
+TABLES = ("trainer", "model_options")
+"""Their entries are options of an arm: `plain:trainer.weight_decay=0.1`."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
         known[method] = {
             option.name: option.default for option in dataclasses.fields(method_classes()[method])
         }
-    _check_known(vary, [*settings, *itertools.chain(*known.values())], argument("vary"))
+    _check_known(filter(is_flat, vary), [*settings, *itertools.chain(*known.values())], argument("vary"))
     taught = [options.get("teacher") for _, options in specifications] + list(vary.get("teacher", ()))
     teachers = itertools.chain(*(names if isinstance(names, list) else [names] for names in taught))
     theirs = [dataclasses.fields(method_classes()[name]) for name in teachers if name in method_classes()]
@@ -82,14 +84,21 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
     seen: list[Any] = []
     for method, spelled in specifications:
         defaults = {**settings, **known[method]}
-        _check_known(spelled, list(defaults), argument("methods", method))
-        varied = {name: values for name, values in vary.items() if name in defaults and name not in spelled}
+        _check_known(filter(is_flat, spelled), list(defaults), argument("methods", method))
+        varied = {
+            name: values
+            for name, values in vary.items()
+            if (name in defaults or not is_flat(name)) and name not in spelled
+        }
         shared = {name: value for name, value in base.method_options.items() if name in known[method]}
         if base.label_smoothing:
             shared["label_smoothing"] = base.label_smoothing
         for combination in itertools.product(*varied.values()):
             own = {**spelled, **dict(zip(varied, combination, strict=True))}
-            own = {name: like_default(name, value, defaults[name]) for name, value in own.items()}
+            own = {
+                name: like_default(name, value, defaults[name]) if is_flat(name) else value
+                for name, value in own.items()
+            }
             if not has_teacher(own) and ("teacher" in own or not set(spelled) & set(TAUGHT)):
                 # Taught by nobody: how to teach does not concern it.
                 own = {name: value for name, value in own.items() if name not in TAUGHT}
@@ -98,8 +107,7 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
                 method=method,
                 options={**shared, **{name: value for name, value in own.items() if name in known[method]}},
                 settings={
-                    **settings_of_model(base, str(own.get("model", base.model))),
-                    **{name: value for name, value in own.items() if name not in known[method]},
+                    **own_settings(base, {n: v for n, v in own.items() if n not in known[method]}),
                 },
             )
             if arm.is_taught:
@@ -110,6 +118,33 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
                 seen.append(effective)
                 arms.append(arm)
     return sorted(arms, key=lambda arm: arm.method != PLAIN or arm.is_taught)
+
+
+def is_flat(name: str) -> bool:
+    """Whether an option is not an entry of a table, as `trainer.weight_decay` is.
+
+    >>> is_flat("epochs"), is_flat("trainer.weight_decay"), is_flat("model_options.dropout")
+    (True, False, False)
+    """
+    return name.partition(".")[0] not in TABLES or "." not in name
+
+
+def own_settings(base: TrainConfig, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an arm; entries of a table stand beside those that the table has for all arms.
+
+    >>> base = TrainConfig(train="a.csv", output="out", trainer={"warmup_steps": 5})
+    >>> own_settings(base, {"epochs": 2, "trainer.weight_decay": 0.1})
+    {'epochs': 2, 'trainer': {'warmup_steps': 5, 'weight_decay': 0.1}}
+    """
+    settings = settings_of_model(base, str(own.get("model", base.model)))
+    settings |= {name: value for name, value in own.items() if is_flat(name)}
+    for table in TABLES:
+        entries = {
+            name.partition(".")[2]: value for name, value in own.items() if name.startswith(f"{table}.")
+        }
+        if entries:
+            settings[table] = {**settings.get(table, getattr(base, table)), **entries}
+    return settings
 
 
 def has_teacher(settings: Mapping[str, Any]) -> bool:

@@ -152,6 +152,10 @@ class TrainConfig:
         16, "Rows per device (text-cnn 50, images 128).",
         TRAINING, least=1, trainer="per_device_train_batch_size",
     )
+    first_stage_batch_size: int | None = option(
+        None, "Rows per device of the plain run and the threshold passes. Default: --batch-size.",
+        TRAINING, least=1,
+    )
     learning_rate: float | None = option(
         None,
         "Linear decay to 0. Default: as suits the model; 2e-4 for the embedded encoder, 3e-5 for a "
@@ -213,7 +217,7 @@ class TrainConfig:
     plain_run: str | None = option(
         None,
         "The plain run a guided method starts from. Default: one with the same settings is found or made.",
-        TRAINING, affects="content", private=True,
+        TRAINING, affects="content", vary=True, private=True,
     )
     trainer: dict[str, Any] = option(
         {}, "Any further field of transformers.TrainingArguments.",
@@ -344,6 +348,11 @@ class TrainConfig:
                         f"trainer: {name} has no effect beside {argument(own, given)}",
                         remedy=f"say it with {argument(own, 'NAME:OPTION=VALUE')}",
                     )
+
+    @property
+    def batch_size_of_first_stage(self) -> int:
+        """Of the plain run and the threshold passes: a guided batch may hold rows of two sets."""
+        return self.first_stage_batch_size or self.batch_size
 
     def without_teacher(self) -> TrainConfig:
         """The same run, taught by nobody."""

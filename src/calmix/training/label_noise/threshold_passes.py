@@ -204,7 +204,7 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
     settings: dict[str, Any] = {
         "seed": config.seed,
         "num_train_epochs": config.epochs,
-        "per_device_train_batch_size": config.batch_size,
+        "per_device_train_batch_size": config.batch_size_of_first_stage,
         "learning_rate": config.learning_rate,
         "use_cpu": config.device == "cpu",
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
@@ -234,7 +234,7 @@ def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -
     """A hash of what a pass is made of. Threads and device are not in it: they decide the last bits only."""
     settings: dict[str, Any] = {
         "epochs": config.epochs,
-        "batch_size": config.batch_size,
+        "batch_size": config.batch_size_of_first_stage,
         "learning_rate": config.learning_rate,
         "freeze_embeddings": config.freeze_embeddings,
         "seed": config.seed,
