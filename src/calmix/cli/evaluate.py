@@ -66,6 +66,10 @@ def evaluate(
     positive_class: PositiveClass = None,
     image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
     max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
+    slice: Annotated[
+        str | None,
+        typer.Option(help="COLUMN: every metric also for each of its values, and the worst of them."),
+    ] = None,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, split by split.")
     ] = False,
@@ -84,6 +88,8 @@ def evaluate(
     Example: calmix evaluate before.parquet after.parquet
 
     Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog,p_fox
+
+    Example: calmix evaluate predictions.csv --slice language
 
     Example: calmix evaluate --ensemble run-0 run-1 run-2
 

@@ -54,6 +54,36 @@ def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
     )
 
 
+def slice_table(sliced: Mapping[str, Any]) -> Table:
+    """A row for every value of a column, the largest slice first."""
+    keys = ("n", "accuracy", "nll", "ece")
+    shown = [metric for metric in METRICS if metric.key in keys]
+    has_intervals = "ece_ci" in sliced["slices"][0]
+    rows = tuple(
+        (
+            str(one["value"]),
+            *(
+                ece_text(one) if metric.key == "ece" and has_intervals else metric.show(one[metric.key])
+                for metric in shown
+            ),
+            f"{100 * one['confidence_gap']:+.1f}",
+        )
+        for one in sliced["slices"]
+    )
+    return Table(
+        caption=f"{sliced['file']}, by {sliced['column']}",
+        columns=(
+            Column(str(sliced["column"]), numeric=False),
+            *(
+                Column(metric.title if has_intervals else metric.title.removesuffix(INTERVAL), metric.meaning)
+                for metric in shown
+            ),
+            Column("Gap", "mean confidence minus accuracy, in points: above 0 is overconfident"),
+        ),
+        rows=rows,
+    )
+
+
 def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
     """A row for every pair of files and metric."""
     metrics = {metric.key: metric for metric in METRICS}

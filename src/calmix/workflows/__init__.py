@@ -8,5 +8,6 @@ push            Share a run, or the recommended run of a comparison, on the Hugg
 reproduce       A table or figure of the papers, with a verdict on every claim
 result          What the results of workflows have in common: they print tables and lines
 run             A finished run as an object: its metrics, predictions, model and files
+slices          The slices of an evaluation: a column of the predictions file
 train           From labelled rows to a calibrated classifier, with its report and model card
 """

@@ -39,6 +39,7 @@ class Evaluation(Result, Mapping[str, Any]):
         self._result = dict(result)
         self.files = tuple(Metrics(found) for found in result["files"])
         self.differences: list[dict[str, Any]] = list(result["differences"])
+        self.slices: list[dict[str, Any]] = list(result.get("slices", []))
         self.notes: list[str] = list(result.get("notes", []))
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,16 +69,18 @@ class Evaluation(Result, Mapping[str, Any]):
         return getattr(self.metrics, name)
 
     def tables(self) -> list[Table]:
-        from calmix.report.evaluation_tables import difference_table, file_table
+        from calmix.report.evaluation_tables import difference_table, file_table, slice_table
 
         paired = [found for found in self.differences if found["metric"] in COMPARED]
         shown = [file_table(self._result["files"], SCORES), file_table(self._result["files"], ERRORS)]
-        return [*shown, *([difference_table(paired)] if paired else [])]
+        slices = [slice_table(found) for found in self.slices]
+        return [*shown, *([difference_table(paired)] if paired else []), *slices]
 
     def lines(self) -> list[str]:
         apart = [found for found in self.differences if found["metric"] is None]
         return [
             *(f"{one['first']} and {one['second']} are not compared: {one['reason']}" for one in apart),
+            *(sentence for found in self.slices for sentence in found["sentences"]),
             *self.notes,
         ]
 
@@ -92,6 +95,7 @@ def evaluate(
     notion: Notion = "top_label",
     intervals: bool = True,
     seed: int = 0,
+    slice: str | None = None,
     ensemble: bool = False,
     mc_dropout: int | None = None,
     text_column: str | None = None,
@@ -119,7 +123,8 @@ def evaluate(
 
     sources: `Predictions`, (scores, labels) with `from_logits` saying what the scores are, predictions files,
     a `Run` or its directory; or one dict of them by name. With `model` and `data`, what a checkpoint or a run
-    says about labelled rows. The options are those of `calmix evaluate --help`.
+    says about labelled rows. `slice` names a column of the files or of `data`: every metric per value of it,
+    in `.slices`. The options are those of `calmix evaluate --help`.
 
     >>> from calmix import Predictions
     >>> found = evaluate(Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1]), bins=1)
@@ -143,11 +148,12 @@ def evaluate(
         positive_class=positive_class,
     )
     named = named_sources(sources, from_logits)
-    opened = [
+    opened: list[Source] = [
         source
         for place, (name, given) in enumerate(named.items())
         for source in open_given(given, name, place, mapping, from_logits, notes)
     ]
+    rows: list[Any] = [list(named.values())[source.origin] for source in opened]
     settings = {
         "max_length": max_length,
         "batch_size": batch_size,
@@ -182,7 +188,9 @@ def evaluate(
             "id": id_column,
             "image": image_column,
         }
-        opened += predicted(model, data, columns, settings, mc_dropout, seed=seed, origin=len(opened))
+        predictions = predicted(model, data, columns, settings, mc_dropout, seed=seed, origin=len(opened))
+        rows = [*rows, data] if len(opened) == len(rows) else rows
+        opened += predictions
     elif model is not None or data is not None:
         missing = argument("data" if data is None else "model")
         raise UserError(
@@ -193,7 +201,14 @@ def evaluate(
             "nothing to evaluate",
             remedy=f"name predictions files or runs, or give {argument('model')} and {argument('data')}",
         )
-    result = evaluate_sources(opened, bins=bins, closed=closed, notion=notion, intervals=intervals, seed=seed)
+    measuring: dict[str, Any] = {
+        "bins": bins, "closed": closed, "notion": notion, "intervals": intervals, "seed": seed,
+    }  # fmt: skip
+    result = evaluate_sources(opened, **measuring)
+    if slice is not None:
+        from calmix.workflows.slices import evaluate_source_slices
+
+        result["slices"] = evaluate_source_slices(opened[: len(rows)], slice, rows, **measuring)
     if notes:
         result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
     return Evaluation(result)

@@ -1,0 +1,51 @@
+"""The slices of an evaluation: a column of the predictions file, or of the rows that a model predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.user_error import UserError, argument
+
+if TYPE_CHECKING:
+    from calmix.calibration.files.file_evaluation import Source
+
+
+def evaluate_source_slices(
+    sources: Sequence[Source], column: str, places: Sequence[Any], **settings: Any
+) -> list[dict[str, Any]]:
+    """For every source its metrics per value of the column; `places` is where each source has its rows from:
+    a file, a data frame or a dict of columns."""
+    from calmix.calibration.files.file_evaluation import joined
+    from calmix.calibration.slices import evaluate_slices
+
+    found = []
+    for source, place in zip(sources, places, strict=True):
+        values = column_values(place, column)
+        try:
+            sliced = evaluate_slices(joined(source), values, column=column, **settings)
+        except ValueError as error:
+            raise UserError(str(error), file=source.name) from None
+        found.append({"file": source.name, **sliced.as_dict()})
+    return found
+
+
+def column_values(place: Any, column: str) -> Sequence[Any]:
+    """A column of a file, of a data frame or of a dict."""
+    from calmix.io.tables import read_table
+
+    if isinstance(place, str | Path):
+        if Path(place).is_dir():
+            raise UserError(
+                f"the predictions of a run have no column {column!r}",
+                file=place,
+                remedy=f"give {argument('model')} and {argument('data')}: the rows and the run",
+            )
+        return read_table(place).column(column, argument("slice"))
+    try:
+        return list(place[column])
+    except (KeyError, TypeError, IndexError):
+        raise UserError(
+            f"the rows have no column {column!r}", remedy=f"name another with {argument('slice')}"
+        ) from None
