@@ -182,3 +182,41 @@ def test_only_a_large_embedding_of_its_own_can_wait(monkeypatch):
     assert lazy_embedding(network, processes=1, accumulation=2) is None
     network.words.weight.requires_grad_(False)
     assert lazy_embedding(network, **alone) is None
+
+
+@pytest.mark.parametrize("stopped_at", [18])
+def test_a_killed_run_with_lazy_embeddings_goes_on_to_the_same_bits(
+    reviews, encoders, tmp_path, monkeypatch, stopped_at
+):
+    """Checkpoints in mid-epoch, evaluation after every epoch, the best epoch loaded at the end."""
+    from safetensors.numpy import load_file
+
+    from calmix.training.checkpointing import Checkpointing
+    from calmix.training.configuration import TrainConfig
+    from calmix.training.pipeline.stages import train_staged
+
+    monkeypatch.setattr("calmix.training.lazy_embeddings.LEAST_ELEMENTS", 10)
+
+    def run(name, steps, *, resume=False):
+        config = TrainConfig(
+            train=str(reviews / "train.csv"), validation=str(reviews / "validation.csv"), epochs=3,
+            model=str(encoders("bert")), output=str(tmp_path / name), learning_rate=5e-3, batch_size=8,
+            device="cpu", checkpoint_steps=steps,
+        )  # fmt: skip
+        done = train_staged(config, resume=resume)
+        return load_file(done.model / "model.safetensors")
+
+    whole = run("whole", 1000)  # without a single checkpoint in mid-epoch
+    on_save = Checkpointing.on_save
+
+    def stop(self, args, state, control, **kwargs):
+        on_save(self, args, state, control, **kwargs)
+        if state.global_step == stopped_at:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpointing, "on_save", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run("cut", stopped_at)
+    resumed = run("cut", stopped_at, resume=True)
+    assert all(np.array_equal(resumed[name], weight) for name, weight in whole.items())
