@@ -58,6 +58,7 @@ bench: $(VENV)/.development
 results: $(VENV)/.demo
 	@for runs in $$(find results -name runs.parquet | sort); do \
 	  $(BIN)/calmix compare --from "$$(dirname "$$runs")" || exit 1; done
+	$(BIN)/calmix reproduce --from results/reproduction
 
 clean:
 	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache
