@@ -37,7 +37,7 @@ def test_a_missing_data_set_is_said_with_the_file_and_its_source(calmix, tmp_pat
     code, _, err = calmix("reproduce", "tdmixup/table2", "--data-dir", tmp_path / "data", "--output", output)
     assert code == 2
     assert "data/snli/train.*: no train rows of the data set snli" in err
-    assert "from the hub: stanfordnlp/snli" in err
+    assert "on the hub: stanfordnlp/snli" in err
     assert not output.exists()
 
 
