@@ -77,9 +77,15 @@ from calmix.training.distillation.teacher_logits import TeacherLogits as Teacher
 from calmix.training.recording import DynamicsMixin as DynamicsMixin
 from calmix.training.trainer import MixupTrainer as MixupTrainer
 from calmix.user_error import UserError as UserError
+from calmix.workflows.calibrate import CalibrationResult as CalibrationResult
+from calmix.workflows.calibrate import calibrate as calibrate
+from calmix.workflows.compare import Comparison as Comparison
+from calmix.workflows.compare import compare as compare
 from calmix.workflows.distill import distill as distill
 from calmix.workflows.evaluate import Evaluation as Evaluation
 from calmix.workflows.evaluate import evaluate as evaluate
+from calmix.workflows.predict import PredictionResult as PredictionResult
+from calmix.workflows.predict import predict as predict
 from calmix.workflows.push import push as push
 from calmix.workflows.reproduce import Reproduction as Reproduction
 from calmix.workflows.reproduce import reproduce as reproduce

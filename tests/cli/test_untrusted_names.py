@@ -128,11 +128,10 @@ def test_the_input_of_predict_is_not_written_over(tmp_path, how):
         check_not_input(output, texts)
     check_not_input(tmp_path / "new.csv", texts)
     check_not_input(output, "embedded:mnist-5k", None)
-    from calmix.data.columns import ColumnNames
-    from calmix.inference.predicting import predict_file
+    from calmix.workflows.predict import predict
 
     with pytest.raises(UserError, match="the output is the input"):
-        predict_file(None, str(texts), output, columns=ColumnNames())  # refused before the model is looked at
+        predict("no run", texts, output=output)  # refused before the model is looked at
     assert texts.read_text() == "text\ngood\n"
 
 

@@ -18,9 +18,10 @@ def demo(
 
     Example: calmix demo --output demo-run
     """
-    from calmix.cli.compare import run_comparison
+    from calmix.cli.compare import show_comparison
     from calmix.experiments.demo import demo_config, write_demo_data
+    from calmix.workflows.compare import run_comparison
 
     files = write_demo_data(output / "data")
     # The comparison keeps its runs: a second call shows them again.
-    run_comparison(demo_config(files, output / "comparison"), as_json=as_json)
+    show_comparison(run_comparison(demo_config(files, output / "comparison")), as_json=as_json)

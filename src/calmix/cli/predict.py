@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_text
-from calmix.io.run_directory import is_comparison
 from calmix.user_error import UserError
 
 ACCEPTING, COLUMNS, COMPUTING = "Which predictions to accept", "Columns", "Computing"
@@ -96,15 +95,7 @@ def predict(
             "both --input and --output are needed", remedy='name the two files, or give --text "…"'
         )
 
-    from calmix.inference.predicting import predict_file, predict_text
-    from calmix.inference.saved_classifier import open_classifier
-
     path = source
-    if is_comparison(source):
-        from calmix.experiments.recommended_run import recommended_run
-
-        path = recommended_run(source).path
-    classifier = open_classifier(path)
     settings: dict[str, Any] = {
         "target_accuracy": target_accuracy,
         "accept_above": accept_above,
@@ -115,15 +106,29 @@ def predict(
         "trust_remote_code": trust_remote_code,
     }
     if text is not None:
-        result = predict_text(classifier, text, text_pair, **settings)
+        from calmix.inference.predicting import predict_text
+        from calmix.inference.saved_classifier import open_classifier
+        from calmix.workflows.run import model_directory
+
+        path = model_directory(source, "source")
+        result = {"source": str(path), **predict_text(open_classifier(path), text, text_pair, **settings)}
     else:
-        assert input is not None
-        assert output is not None
-        columns = classifier.columns(
-            text=text_column, pair=pair_column, choices=choices_column, id=id_column, image=image_column
+        from calmix.workflows.predict import predict as predict_input
+
+        result = dict(
+            predict_input(
+                source,
+                input,
+                output=output,
+                skip_blank=skip_blank,
+                text_column=text_column,
+                pair_column=pair_column,
+                choices_column=choices_column,
+                id_column=id_column,
+                image_column=image_column,
+                **settings,
+            ).content
         )
-        result = predict_file(classifier, input, output, columns=columns, skip_blank=skip_blank, **settings)
-    result = {"source": str(path), **result}
     if as_json:
         print_json(result)
     elif text is not None:

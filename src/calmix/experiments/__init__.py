@@ -9,6 +9,7 @@ demo             The demo: a small comparison on real sentences with a real enco
 detection        How well the runs of a comparison detect out-of-domain data
 executors        Where the runs of a comparison are made: in processes of this machine
 grid             Which runs a comparison is made of: arms (a method with its options) times seeds
+memory_files     Rows that were given as objects, as files that worker processes can read
 ood_rows         The rows that `calmix ood` compares: in-domain rows of a run, and sets of others
 progress         Progress of a comparison on standard error: a bar on a terminal, plain lines otherwise
 recommendation   Advice, one of three: better, no worse within a margin, or cannot tell

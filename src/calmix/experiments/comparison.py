@@ -24,6 +24,7 @@ from calmix.experiments.arm_differences import find_differences
 from calmix.experiments.cell import Cell, Task
 from calmix.experiments.executors import EXECUTORS, make_executor, run_all, threads_per_worker
 from calmix.experiments.grid import Arm, expand, parse_method, parse_vary, reference_of
+from calmix.experiments.memory_files import with_files
 from calmix.experiments.progress import CellProgress
 from calmix.experiments.recommendation import best_run, recommend
 from calmix.experiments.required_runs import DEFAULT_MARGIN
@@ -143,9 +144,12 @@ class Planned:
         """Write the plan down, and make the runs that are missing; in `working_in` the directory."""
         directory = self.config.directory
         self.plan.write(directory)  # first: it marks the directory as ours
-        write_yaml(directory / CONFIG_FILE, self.plan.config)
+        # Worker processes, and whoever continues the comparison, read files.
+        plan = dataclasses.replace(self.plan, config=with_files(self.plan.config, directory))
+        plan.write(directory)
+        write_yaml(directory / CONFIG_FILE, plan.config)
         tasks = [
-            Task(str(self.store.path), cell.fingerprint, made.as_dict())
+            Task(str(self.store.path), cell.fingerprint, with_files(made.as_dict(), directory))
             for cell, made in zip(self.plan.cells, self.configs, strict=True)
         ]
         make_runs(self.config, self.store, self.plan.cells, tasks)

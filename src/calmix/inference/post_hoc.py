@@ -33,6 +33,7 @@ from calmix.calibration.held_out import HeldOut, are_same_rows, cross_validated
 from calmix.calibration.predictions import Predictions
 from calmix.data.embedded_images import is_embedded
 from calmix.inference.saved_classifier import UNCALIBRATED_MODEL
+from calmix.io.memory_tables import is_in_memory
 from calmix.io.permissions import as_umask_says
 from calmix.io.run_directory import RunDirectory, write_json
 from calmix.user_error import UserError, argument
@@ -85,8 +86,8 @@ class Calibrated:
 
 
 def calibrate(
-    source: Path,
-    fit_on: str,
+    source: Path | Predictions,
+    fit_on: str | Predictions,
     method: str,
     output: Path,
     *,
@@ -119,7 +120,8 @@ def calibrate(
             warnings.simplefilter("always")
             calibrator.fit(opened.fitting.values, opened.fitting.labels)
     except ValueError as error:
-        raise UserError(f"{method} does not fit here: {error}", file=source) from error
+        place = source if isinstance(source, Path) else None
+        raise UserError(f"{method} does not fit here: {error}", file=place) from error
     # A name of its own: two that calibrate into one output do not meet, and nobody's directory is removed.
     fresh = output.absolute().with_name(f".{os.getpid()}.{secrets.token_hex(4)}.{output.name}")
     try:
@@ -135,12 +137,13 @@ def calibrate(
             write_predictions(
                 fresh / "predictions" / f"{name}.parquet", calibrate_predictions(calibrator, predictions)
             )
-        name = fit_on if fit_on in opened.others else Path(fit_on).name
+        fitted_on = fit_on if isinstance(fit_on, str) else f"in memory: {len(fit_on):,} rows"
+        name = fitted_on if fitted_on in opened.others else Path(fitted_on).name
         held_out = opened.held_out(name, calibrator)
         temperature = getattr(calibrator, "temperature_", None)
         result = {
             "method": method,
-            "fitted_on": fit_on,
+            "fitted_on": fitted_on,
             "n": len(opened.fitting),
             "class_names": list(opened.fitting.class_names),
             "nll_before": calibrator.nll_before_,
@@ -173,9 +176,11 @@ def calibrate(
 
 
 def open_source(
-    source: Path, fit_on: str, mapping: ColumnMapping, note: Note, **data: Any
+    source: Path | Predictions, fit_on: str | Predictions, mapping: ColumnMapping, note: Note, **data: Any
 ) -> CalibrationSource:
-    """A run, a directory with a checkpoint, or a predictions file."""
+    """A run, a directory with a checkpoint, or predictions: a file of them, or as they are."""
+    if isinstance(source, Predictions) or isinstance(fit_on, Predictions):
+        return open_predictions(source, fit_on, mapping, note)
     if source.is_dir() and (mapping.prob_columns or mapping.logit_columns or mapping.class_names):
         raise UserError(
             f"{argument('prob_columns')}, {argument('logit_columns')} and {argument('class_names')} are "
@@ -191,26 +196,43 @@ def open_source(
         return CalibrationSource(fitting, source, {}, rows, data.get("max_length"))
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
+    return open_predictions(source, fit_on, mapping, note)
+
+
+def open_predictions(
+    source: Path | Predictions, fit_on: str | Predictions, mapping: ColumnMapping, note: Note
+) -> CalibrationSource:
+    """Predictions to calibrate, and others of the same model to fit on."""
+    names = [one if isinstance(one, str | Path) else "in memory" for one in (source, fit_on)]
+    for one, name in ((source, "source"), (fit_on, "fit_on")):
+        if not isinstance(one, Predictions) and Path(one).is_dir():
+            raise UserError(f"{argument(name)} is a directory, the other predictions", file=one)
     fitting, given = (
-        finite_logits(read_predictions(file, mapping, note=note)) for file in (Path(fit_on), source)
+        finite_logits(
+            one if isinstance(one, Predictions) else read_predictions(Path(one), mapping, note=note)
+        )
+        for one in (fit_on, source)
     )
+    place, fitted = names
     if fitting.classes != given.classes:
         raise UserError(
-            f"{fitting.classes} classes, but {source} has {given.classes}",
-            file=fit_on,
+            f"{fitting.classes} classes, but {place} has {given.classes}",
+            file=fitted,
             remedy="fit on predictions of the same model",
         )
     try:
         fitting = fitting.with_class_order(given.class_names)
     except DifferentClasses:
         raise UserError(
-            f"the classes are {listed(fitting.class_names)}, but those of {source} are "
+            f"the classes are {listed(fitting.class_names)}, but those of {place} are "
             f"{listed(given.class_names)}",
-            file=fit_on,
+            file=fitted,
             remedy="fit on predictions of the same model, with the classes named alike; "
             f"{argument('class_names')} names those of columns or lists without names",
         ) from None
-    return CalibrationSource(fitting, None, {source.stem: given})
+    return CalibrationSource(
+        fitting, None, {source.stem if isinstance(source, Path) else "predictions": given}
+    )
 
 
 def _open_run(run: RunDirectory, fit_on: str, *, method: str, trust_remote_code: bool) -> CalibrationSource:
@@ -221,7 +243,7 @@ def _open_run(run: RunDirectory, fit_on: str, *, method: str, trust_remote_code:
         return CalibrationSource(
             predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on), is_run=True
         )
-    if not Path(fit_on).exists() and not is_embedded(fit_on):
+    if not Path(fit_on).exists() and not is_embedded(fit_on) and not is_in_memory(fit_on):
         remedy = f"name labelled data, or one of its splits: {', '.join(names)}"
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
     config = run.config()

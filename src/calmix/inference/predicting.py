@@ -1,12 +1,12 @@
-"""`calmix predict` as a function: from a saved classifier and a file to predictions and a summary."""
+"""What a saved classifier says about rows: a table of predictions, and a summary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from calmix.data.columns import ColumnNames
 from calmix.data.input_rows import InputRows, read_input
@@ -15,7 +15,6 @@ from calmix.data.rows import Rows
 from calmix.inference.acceptance import Acceptance, check_acceptance_options, decide
 from calmix.inference.ood_threshold import read_ood_threshold
 from calmix.inference.saved_classifier import SavedClassifier
-from calmix.io.writing import check_not_input, check_writable, write_table
 from calmix.runtime.option_values import check_device_name
 from calmix.user_error import UserError, argument, check_least
 
@@ -26,10 +25,9 @@ if TYPE_CHECKING:
 LISTED = 20
 
 
-def predict_file(
+def predict_rows(
     classifier: SavedClassifier,
     source: str,
-    output: Path,
     *,
     columns: ColumnNames,
     target_accuracy: float | None = None,
@@ -40,16 +38,14 @@ def predict_file(
     batch_size: int = 64,
     device: str = "auto",
     trust_remote_code: bool = False,
-) -> dict[str, Any]:
-    """Write the predictions for the rows of `source`; what was done, ready for JSON.
+) -> tuple[pa.Table, dict[str, Any]]:
+    """The predictions for the rows of `source`, and what was done, ready for JSON.
 
     With `target_accuracy` the threshold rests on `validation`, a labelled file, by default on the validation
     rows of the run.
     """
     check_acceptance_options(target_accuracy, accept_above)
     check_settings(batch_size, device)
-    check_writable(output)
-    check_not_input(output, source, validation)
     # The choices of a row have no names, but their number must be that of training.
     names = classifier.label_names if classifier.task == "choice" else None
     given = read_input(source, columns, task=classifier.task, label_names=names, skip_blank=skip_blank)
@@ -67,14 +63,13 @@ def predict_file(
 
     answers = classify(classifier, given.rows, **settings, title="predict")
     table, renamed = answer_table(answers, acceptance, given.columns, id_column=columns.id)
-    write_table(output, table)
-    summary: dict[str, Any] = {"output": str(output), "rows": len(given.rows)}
+    summary: dict[str, Any] = {"rows": len(given.rows)}
     for name, count in (("accept", "accepted"), ("reject_ood", "rejected_ood")):
         if name in table.column_names:
             summary[count] = int(np.count_nonzero(table.column(name).to_numpy(zero_copy_only=False)))
     if "accepted" in summary:
         summary["coverage"] = summary["accepted"] / summary["rows"]
-    return {
+    return table, {
         **summary,
         **acceptance.facts(),
         "skipped_rows": list(given.blank),

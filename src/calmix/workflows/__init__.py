@@ -1,9 +1,12 @@
 """The Python API: one function per verb of the command line, with objects as well as files.
 
+calibrate       Calibrate what is already trained: a run, a checkpoint or predictions; with a report
+compare         Which method is best on these data: many runs, paired statistics, a recommendation
 data_arguments  The data arguments of a workflow: names stay names, objects are held in memory
 distill         Train a small student on labels and on what a teacher says about the same rows
 evaluate        How well calibrated are predictions: those one has, those of a run, or of a model
 options         The options of training as Python arguments
+predict         Labels with a confidence that can be acted on: which answers may be accepted
 push            Share a run, or the recommended run of a comparison, on the Hugging Face Hub
 reproduce       A table or figure of the papers, with a verdict on every claim
 result          What the results of workflows have in common: they print tables and lines

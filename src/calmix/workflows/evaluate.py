@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.user_error import UserError, argument, check_least
-from calmix.workflows.result import Metrics, Result
+from calmix.workflows.result import Record, Result
 
 if TYPE_CHECKING:
     from calmix.calibration.files.column_mapping import ColumnMapping
@@ -37,7 +37,7 @@ class Evaluation(Result, Mapping[str, Any]):
 
     def __init__(self, result: Mapping[str, Any]) -> None:
         self._result = dict(result)
-        self.files = tuple(Metrics(found) for found in result["files"])
+        self.files = tuple(Record(found) for found in result["files"])
         self.differences: list[dict[str, Any]] = list(result["differences"])
         self.slices: list[dict[str, Any]] = list(result.get("slices", []))
         self.notes: list[str] = list(result.get("notes", []))
@@ -46,13 +46,13 @@ class Evaluation(Result, Mapping[str, Any]):
         return self._result
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> Record:
         """Those of the only set there is."""
         if len(self.files) != 1:
             raise UserError(
                 f"{len(self.files)} sets of predictions were evaluated", remedy="take one of .files"
             )
-        return Metrics({name: value for name, value in self.files[0].items() if name not in PLACE})
+        return Record({name: value for name, value in self.files[0].items() if name not in PLACE})
 
     def __getitem__(self, name: str) -> Any:
         return self.metrics[name]

@@ -66,15 +66,15 @@ def _title(meaning: str) -> str:
     return f' title="{html.escape(meaning)}"' if meaning else ""
 
 
-class Metrics(Mapping[str, Any]):
-    """Metrics by name, as a mapping and as attributes.
+class Record(Mapping[str, Any]):
+    """Values by name, as a mapping and as attributes.
 
-    >>> metrics = Metrics({"ece": 0.02, "ece_ci": [0.01, 0.03]})
+    >>> metrics = Record({"ece": 0.02, "ece_ci": [0.01, 0.03]})
     >>> metrics.ece, metrics["ece_ci"], "nll" in metrics
     (0.02, [0.01, 0.03], False)
     >>> metrics.nll
     Traceback (most recent call last):
-    AttributeError: no metric 'nll'; there are: ece, ece_ci
+    AttributeError: no 'nll'; there are: ece, ece_ci
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -95,10 +95,10 @@ class Metrics(Mapping[str, Any]):
         try:
             return self._values[name]
         except KeyError:
-            raise AttributeError(f"no metric {name!r}; there are: {', '.join(self._values)}") from None
+            raise AttributeError(f"no {name!r}; there are: {', '.join(self._values)}") from None
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._values]
 
     def __repr__(self) -> str:
-        return f"Metrics({self._values!r})"
+        return f"Record({self._values!r})"

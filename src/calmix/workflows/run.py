@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calmix.io.memory_tables import MemoryData
 from calmix.io.run_directory import RunDirectory, is_comparison
 from calmix.user_error import UserError
-from calmix.workflows.result import Metrics, Result
+from calmix.workflows.result import Record, Result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SplitMetrics:
     """The metrics of one split: of the logits as trained, and with the temperature of the saved model."""
 
-    uncalibrated: Metrics
-    calibrated: Metrics
+    uncalibrated: Record
+    calibrated: Record
 
 
 class RunMetrics(Mapping[str, SplitMetrics]):
@@ -39,9 +39,9 @@ class RunMetrics(Mapping[str, SplitMetrics]):
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
-        self.facts = Metrics({name: value for name, value in content.items() if name != "splits"})
+        self.facts = Record({name: value for name, value in content.items() if name != "splits"})
         self._splits = {
-            name: SplitMetrics(Metrics(stages["uncalibrated"]), Metrics(stages["calibrated"]))
+            name: SplitMetrics(Record(stages["uncalibrated"]), Record(stages["calibrated"]))
             for name, stages in content["splits"].items()
         }
 
