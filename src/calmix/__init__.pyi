@@ -81,9 +81,13 @@ from calmix.workflows.calibrate import CalibrationResult as CalibrationResult
 from calmix.workflows.calibrate import calibrate as calibrate
 from calmix.workflows.compare import Comparison as Comparison
 from calmix.workflows.compare import compare as compare
+from calmix.workflows.detect_ood import OodResult as OodResult
+from calmix.workflows.detect_ood import detect_ood as detect_ood
 from calmix.workflows.distill import distill as distill
 from calmix.workflows.evaluate import Evaluation as Evaluation
 from calmix.workflows.evaluate import evaluate as evaluate
+from calmix.workflows.map import MapResult as MapResult
+from calmix.workflows.map import map as map
 from calmix.workflows.predict import PredictionResult as PredictionResult
 from calmix.workflows.predict import predict as predict
 from calmix.workflows.push import push as push

@@ -1,0 +1,183 @@
+"""Does a model know what it does not know: data like the training data against other data, by its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calmix.io.run_directory import RunDirectory, is_comparison
+from calmix.user_error import UserError, argument, check_least
+from calmix.workflows.data_arguments import GivenData
+from calmix.workflows.result import Result
+from calmix.workflows.run import directory_of
+
+if TYPE_CHECKING:
+    from calmix.report.tables import Table
+
+REPORT = "ood.html"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OodResult(Result):
+    """How well each score tells the sets apart; of a run with the threshold that was saved with it."""
+
+    content: Mapping[str, Any]
+    """What `calmix ood --json` prints."""
+    report: Path
+    threshold_file: Path | None = None
+    """What `predict(..., reject_ood=True)` reads; none of a comparison."""
+
+    @property
+    def scores(self) -> list[dict[str, Any]]:
+        """AUROC, AUPR and FPR@95 by score, stage and set of other data; rows of a data frame."""
+        return list(self.content["scores"])
+
+    def tables(self) -> list[Table]:
+        return [self._module().headline_table(self.content)]
+
+    def lines(self) -> list[str]:
+        module = self._module()
+        if self.threshold_file is None:
+            said = module.best_lines(self.content)
+        else:
+            said = module.conclusions(self.content)
+        return [*said, *(f"note: {note}" for note in self.content["notes"])]
+
+    def _module(self) -> Any:
+        from calmix.report import ood_comparison, ood_report
+
+        return ood_comparison if self.threshold_file is None else ood_report
+
+    def write_report(self) -> None:
+        from calmix.report.ood_comparison import write_ood_comparison
+        from calmix.report.ood_report import write_ood_report
+
+        write: Any = write_ood_comparison if self.threshold_file is None else write_ood_report
+        write({name: value for name, value in self.content.items() if name != "report"}, self.report)
+
+
+def detect_ood(
+    run: Any,
+    *,
+    in_: Any = None,
+    out: Any = None,
+    noise: str | None = None,
+    mc_dropout: int = 0,
+    keep_rate: float = 0.95,
+    seed: int = 0,
+    output: str | Path | None = None,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    choices_column: str | None = None,
+    image_column: str | None = None,
+    batch_size: int = 64,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+) -> OodResult:
+    """Tell data like the training data from other data by what the model says: AUROC, AUPR and FPR@95.
+
+        found = calmix.detect_ood(run, out={"imdb": imdb}, noise="gaussian")
+        found.scores, found.report
+
+    run: a `Run`, a `Comparison` (its methods side by side), or the directory of one. in_: data like the
+    training data, by default the run's test. out: a dict of other data by name, or a single set; no labels
+    needed. The recommended score and a threshold on it are saved with the run: `predict(reject_ood=True)`.
+    """
+    result = find_ood(
+        directory_of(run, "run"),
+        in_=in_,
+        out=out,
+        noise=noise,
+        mc_dropout=mc_dropout,
+        keep_rate=keep_rate,
+        seed=seed,
+        output=output,
+        columns={
+            "text": text_column,
+            "pair": pair_column,
+            "choices": choices_column,
+            "image": image_column,
+        },
+        batch_size=batch_size,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
+    result.write_report()
+    return result
+
+
+def find_ood(
+    run: Path,
+    *,
+    in_: Any,
+    out: Any,
+    noise: str | None,
+    mc_dropout: int,
+    keep_rate: float,
+    seed: int,
+    output: str | Path | None,
+    columns: Mapping[str, str | None],
+    batch_size: int,
+    device: str,
+    trust_remote_code: bool,
+) -> OodResult:
+    """`detect_ood` before its report is written: a full disk must not cost what was found."""
+    check_least("mc_dropout", mc_dropout, 0)
+    check_least("seed", seed, 0)
+    check_least("batch_size", batch_size, 1)
+    if not 0 < keep_rate < 1:
+        raise UserError(f"{argument('keep_rate')} is {keep_rate:g}", remedy="give a fraction such as 0.95")
+
+    from calmix.data.splits import split_test_argument
+    from calmix.experiments.detection import detect_all, kept_runs
+    from calmix.experiments.ood_rows import columns_of, inside_rows, outside_rows
+    from calmix.io.memory_tables import is_in_memory
+    from calmix.io.writing import check_not_input, check_place
+    from calmix.runtime.option_values import check_detection, check_device_name
+
+    check_device_name(device)
+    kept = kept_runs(run) if is_comparison(run) else None
+    opened = kept.runs[0][1] if kept else open_run(run)
+    names = columns_of(opened, **columns)
+    data = GivenData(names)
+    familiar = data.optional(in_, "in_")
+    others = [f"out={one}" if is_in_memory(one) else one for one in data.named(out, "out")]
+    page = Path(output) if output else run / REPORT
+    check_place(page)
+    check_not_input(page, familiar, *(split_test_argument(one)[1] for one in others))
+    check_detection(others, noise)
+    in_name, inside = inside_rows(opened, familiar, names)
+    outside = outside_rows(opened, others, names, in_name)
+
+    from calmix.inference.ood_threshold import save_ood_threshold
+    from calmix.inference.out_of_distribution import detect
+
+    settings: dict[str, Any] = {
+        "in_name": in_name,
+        "noise": noise,
+        "passes": mc_dropout,
+        "seed": seed,
+        "batch_size": batch_size,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+        "keep": keep_rate,
+    }
+    if kept:
+        found = detect_all(run, kept, inside, outside, **settings)
+        return OodResult({**found, "report": str(page)}, page)
+    found = detect(opened, inside, outside, **settings)
+    saved = save_ood_threshold(opened, found)
+    return OodResult({**found, "report": str(page)}, page, saved)
+
+
+def open_run(path: Path) -> RunDirectory:
+    opened = RunDirectory.open(path)
+    if not opened.model.is_dir():
+        raise UserError(
+            "the model of this run was dropped",
+            file=opened.path,
+            remedy=f"keep it: {argument('keep_models', 'all')}",
+        )
+    return opened
