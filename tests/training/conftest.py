@@ -22,7 +22,7 @@ def make_trainer(encoders, tmp_path):
         dropout=0.1,
         trainer=MixupTrainer,
         method=None,
-        known_rows=None,
+        data_map=None,
         output="out",
         wrap=lambda model: model,
         **settings,
@@ -41,8 +41,8 @@ def make_trainer(encoders, tmp_path):
             "use_cpu": True, "dataloader_pin_memory": False,
         }  # fmt: skip
         extra = {"method": method} if method is not None else {}
-        if known_rows is not None:
-            extra["known_rows"] = known_rows
+        if data_map is not None:
+            extra["data_map"] = data_map
         made = trainer(
             model=wrap(model),
             args=MixupArguments(**{**defaults, **settings}),

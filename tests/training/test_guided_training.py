@@ -44,7 +44,7 @@ def test_the_features_seen_at_the_head_are_those_that_the_last_layer_takes(make_
 @pytest.mark.parametrize(("name", "options"), GUIDED, ids=[name for name, _ in GUIDED])
 def test_every_row_of_the_groups_is_trained_on_and_recorded_once_an_epoch(make_trainer, name, options):
     settings = {"rows": 42, "method": get_method(name, **options)}
-    trainer = make_trainer(known_rows=random_map([f"row-{i}" for i in range(42)], labels(42)), **settings)
+    trainer = make_trainer(data_map=random_map([f"row-{i}" for i in range(42)], labels(42)), **settings)
     trainer.train()
     seen = trainer.recorder.dynamics().seen
     groups = trainer.groups
@@ -71,7 +71,7 @@ def labels(rows):
 def test_the_bank_of_the_second_epoch_holds_the_logits_of_the_first(make_trainer):
     method = get_method("aum-saliency", scope="global")
     ids = [f"row-{i}" for i in range(40)]
-    trainer = make_trainer(rows=40, method=method, known_rows=random_map(ids, labels(40)))
+    trainer = make_trainer(rows=40, method=method, data_map=random_map(ids, labels(40)))
     trainer.train()
     first = trainer.recorder.dynamics().logits[:, 0]
     known = ~np.isnan(first).any(axis=1)
@@ -83,7 +83,7 @@ def test_the_bank_of_the_second_epoch_holds_the_logits_of_the_first(make_trainer
 def test_partners_from_all_rows_are_the_same_after_a_resume_in_mid_epoch(make_trainer):
     """What the epoch under way has recorded is not in the bank; in the first epoch there is none."""
     known = random_map([f"row-{i}" for i in range(40)], labels(40))
-    settings = {"method": get_method("aum-saliency", scope="global"), "known_rows": known}
+    settings = {"method": get_method("aum-saliency", scope="global"), "data_map": known}
     whole = make_trainer(checkpoint_steps=1, **settings)
     whole.train()
     assert whole.steps_per_epoch == 5
@@ -95,13 +95,13 @@ def test_partners_from_all_rows_are_the_same_after_a_resume_in_mid_epoch(make_tr
 
 
 def test_a_guided_method_without_a_map_says_what_to_do(make_trainer):
-    with pytest.raises(UserError, match="known_rows=read_data_map"):
+    with pytest.raises(UserError, match="data_map=read_data_map"):
         make_trainer(method=get_method("aum-saliency"))
 
 
 def test_a_map_of_other_rows_is_refused(make_trainer):
     with pytest.raises(UserError, match="not on the data map"):
-        make_trainer(method=get_method("aum-saliency"), known_rows=random_map(["a", "b"], [0, 1]))
+        make_trainer(method=get_method("aum-saliency"), data_map=random_map(["a", "b"], [0, 1]))
 
 
 def write_rows(path, task, rows):

@@ -108,7 +108,7 @@ def train(encoder, output, accumulation, method, options, rows, settings) -> Non
         train_dataset=encode_rows(data, tokenizer, max_length=64),
         data_collator=PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
         processing_class=tokenizer,
-        known_rows=random_map(data),
+        data_map=random_map(data),
     )
     quiet(trainer)
     if teachers:

@@ -4,6 +4,7 @@ distillation/      Teachers, their logits, and the mixin that trains a student
 label_noise/       Threshold passes: the training runs behind a list of likely mislabelled rows
 pipeline/          From files to a finished run: prepare, stages, the store of runs, fingerprints
 arguments          `MixupArguments`: the arguments of `transformers.Trainer`, and those that mixup adds
+calibrated_checkpoint  A standard checkpoint whose plain softmax is calibrated: loaded again, proven
 checkpointing      When checkpoints are written in training, and how each of them is closed
 checkpoints        Checkpoints that a killed run can be continued from
 configuration      `TrainConfig`: every option of a run, declared once and checked

@@ -10,6 +10,7 @@
         processing_class=tokenizer,
     )
     trainer.train()
+    trainer.save_calibrated("model", validation)
 
 Mixed precision, accumulation, checkpoints, trackers and several processes are the Trainer's own.
 """
@@ -46,6 +47,7 @@ from calmix.models.hf_compat import first_position, last_linear
 from calmix.models.mix_points import MixHooks, MixPoints
 from calmix.runtime.double_precision import in_double
 from calmix.training.arguments import MixupArguments
+from calmix.training.calibrated_checkpoint import save_calibrated
 from calmix.training.checkpointing import Checkpointing
 from calmix.training.checkpoints import check_whole, newest_complete
 from calmix.training.distillation.mixin import DistillationMixin, check_learns_unlabelled, check_teachable
@@ -72,11 +74,11 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         self,
         *args: Any,
         method: Method | None = None,
-        known_rows: KnownRows | DataMap | RowGroups | None = None,
+        data_map: KnownRows | DataMap | RowGroups | None = None,
         teacher: TeacherLogits | ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
-        """`known_rows`: what a guided method must know first, such as `read_data_map("plain-run")`, or the
+        """`data_map`: what a guided method must know first, such as `read_data_map("plain-run")`, or the
         groups of rows themselves.
         `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position."""
         super().__init__(*args, **kwargs)
@@ -86,7 +88,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         self.forwards: list[Forward] = []
         self.add_callback(Checkpointing(self))
         if self.train_dataset is not None:
-            self.groups = self.choose_groups(known_rows)
+            self.groups = self.choose_groups(data_map)
             self.batches = self.make_batches()
         if teacher is not None:
             self.learn_from(teacher)
@@ -117,7 +119,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             if plain_run_epochs(self.method.needed):
                 raise UserError(
                     f"{self.method.name} needs the data map of a plain run",
-                    remedy='give known_rows=read_data_map("RUN") of a run on the same rows',
+                    remedy='give data_map=read_data_map("RUN") of a run on the same rows',
                 )
             known = KnownRows(DataMap.unknown(labelled), self.args.seed)
         if isinstance(known, DataMap):
@@ -159,6 +161,19 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         if resume_from_checkpoint and resume_from_checkpoint is not True:
             check_whole(Path(resume_from_checkpoint))
         return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+    def save_calibrated(
+        self, directory: str | Path, validation: Any = None, *, trust_remote_code: bool = False
+    ) -> float:
+        """Fit the temperature on validation rows, by default `eval_dataset`, and save a standard checkpoint
+        whose plain softmax is calibrated, with its tokenizer; returns the temperature.
+
+        What is saved is loaded again and proven on rows. The trainer's own model stays as it is.
+        """
+        rows = self.eval_dataset if validation is None else validation
+        if rows is None:
+            raise UserError("no validation rows", remedy="give validation, or eval_dataset to the trainer")
+        return save_calibrated(self, Path(directory), rows, trust_remote_code=trust_remote_code)
 
     def newest_checkpoint(self) -> str | None:
         newest = newest_complete(

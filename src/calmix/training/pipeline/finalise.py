@@ -8,9 +8,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer
 
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
@@ -21,12 +20,10 @@ from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.inference import fold_proof
 from calmix.inference.prediction import predict_logits, row_predictions
 from calmix.io.manifest import make_manifest, sync
-from calmix.io.permissions import as_umask_says
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.mixing.needs import AUM
-from calmix.models.folding import fold_temperature, merged
-from calmix.models.loading import load_trained
-from calmix.runtime.progress import quiet
+from calmix.models.folding import merged
+from calmix.training.calibrated_checkpoint import in_full_precision, save_folded
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.hf_compat import evaluations
@@ -249,24 +246,6 @@ def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, A
     ]
 
 
-def in_full_precision(model: nn.Module, trainer: MixupTrainer) -> Trainer:
-    """A trainer that only predicts."""
-    predictor = Trainer(
-        model=model,
-        args=TrainingArguments(
-            output_dir=trainer.args.output_dir,
-            per_device_eval_batch_size=trainer.args.per_device_eval_batch_size,
-            use_cpu=trainer.args.use_cpu,
-            dataloader_pin_memory=trainer.args.dataloader_pin_memory,
-            report_to="none",
-            disable_tqdm=True,
-        ),
-        data_collator=trainer.data_collator,
-    )
-    quiet(predictor)
-    return predictor
-
-
 def save_model(
     run: RunDirectory,
     model: nn.Module,
@@ -278,21 +257,16 @@ def save_model(
     trust_remote_code: bool = False,
 ) -> None:
     """A standard checkpoint whose plain softmax is calibrated: loaded again, and proven on a few rows."""
-    fold_temperature(model, temperature)
-    model.save_pretrained(run.model)  # type: ignore[operator]
-    prepared.inputs.save(run.model)
-    as_umask_says(file for file in list(run.model.rglob("*")) if file.is_file())
-    model.cpu()  # room for the copy on the device
     encoded = prepared.encoded["validation"]
     few = np.arange(min(len(encoded), fold_proof.ROWS))
     batch = predictor.data_collator([encoded[int(position)] for position in few])
     batch.pop("labels")
-    loaded: Any = load_trained(run.model, trust_remote_code=trust_remote_code)
-    loaded.to(predictor.args.device).eval()
-    with torch.no_grad():
-        logits = loaded(**{name: tensor.to(predictor.args.device) for name, tensor in batch.items()}).logits
-    folded = Predictions.from_logits(logits.float().cpu().numpy(), validation.labels[few])
-    expected = validation.select(few).with_temperature(temperature)
-    error = float(np.abs(folded.probabilities() - expected.probabilities()).max())
-    if error > fold_proof.TOLERANCE:
-        raise RuntimeError(f"the saved model, loaded again, gives probabilities that are off by {error:.2g}")
+    save_folded(
+        model,
+        run.model,
+        temperature,
+        prepared.inputs.save,
+        batch,
+        validation.select(few),
+        trust_remote_code=trust_remote_code,
+    )

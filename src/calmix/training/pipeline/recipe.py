@@ -205,7 +205,7 @@ def make_trainer(
     run: RunDirectory,
     prepared: Prepared,
     progress: Progress,
-    known_rows: KnownRows | RowGroups | None,
+    data_map: KnownRows | RowGroups | None,
 ) -> MixupTrainer:
     view, _ = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
@@ -220,7 +220,7 @@ def make_trainer(
         data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
         compute_metrics=partial(epoch_metrics, bins=config.bins, closed=config.closed),
         processing_class=prepared.inputs.processing_class,
-        known_rows=known_rows,
+        data_map=data_map,
     )
     trainer.checkpoints_kept = KEPT
     quiet(trainer)
