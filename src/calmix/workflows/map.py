@@ -157,7 +157,7 @@ def map(
             if data is not None:
                 raise
             rows = None
-            notes.append(f"without texts: {error.on_command_line}; give the training file with {argument('data')}")
+            notes.append(f"without texts: {error.on_command_line}; give the training file with --data")
     if not is_first_process():
         return MapResult(place, {})
     return write_rows_map(found, rows, search, notes, options)
