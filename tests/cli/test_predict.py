@@ -155,7 +155,7 @@ def test_one_text(calmix, run):
     ("more", "said"),
     [
         (["--text", " "], "--text is blank"),
-        (["--text", "a", "--input", "b.csv"], "--text stands in place of --input"),
+        (["--text", "a", "--input", "b.csv"], "--text replaces --input"),
         (["--text-pair", "a"], "--text-pair belongs to --text"),
         (["--text", "a", "--text-pair", "b"], "reads single texts"),
         (["--text", "a", "--validation", "b.csv"], "--validation is for a target"),
