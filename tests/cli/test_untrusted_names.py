@@ -124,7 +124,7 @@ def test_the_input_of_predict_is_not_written_over(tmp_path, how):
     if how != "same":
         output = tmp_path / "answers.csv"
         output.symlink_to(texts) if how == "symlink" else os.link(texts, output)
-    with pytest.raises(UserError, match="the output is the input; name another --output"):
+    with pytest.raises(UserError, match="the output is the input; name another output"):
         check_not_input(output, texts)
     check_not_input(tmp_path / "new.csv", texts)
     check_not_input(output, "embedded:mnist-5k", None)

@@ -11,9 +11,9 @@ from safetensors.numpy import load_file, save_file
 from calmix.io.run_directory import RunDirectory
 from calmix.training.checkpoints import checkpoints_in, damage_of, newest_complete
 from calmix.training.configuration import TrainConfig
-from calmix.training.hf_compat import best_checkpoint
 from calmix.training.pipeline.recipe import train
 from calmix.training.pipeline.stages import run_for
+from calmix.training.trainer_files import best_checkpoint
 from calmix.user_error import UserError
 from cut_runs import assert_same_run, command, kill_at
 

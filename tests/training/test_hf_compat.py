@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import Trainer, TrainerState
 
-from calmix.training import hf_compat
+from calmix.training import hf_compat, trainer_files
 
 
 @pytest.fixture
@@ -66,15 +66,15 @@ def test_checkpoints_are_named_and_hold_the_state_of_the_trainer(make_trainer, t
     trainer.train()
     output = tmp_path / "moved"
     shutil.copytree(trainer.args.output_dir, output)
-    paths = [hf_compat.checkpoint_path(output, step) for step in (1, 2)]
+    paths = [trainer_files.checkpoint_path(output, step) for step in (1, 2)]
     assert all(path.is_dir() for path in paths)
-    assert [hf_compat.checkpoint_step(path) for path in paths] == [1, 2]
-    assert hf_compat.checkpoint_step(output / "runs") == -1
-    state = json.loads((paths[1] / hf_compat.STATE_FILE).read_text())
+    assert [trainer_files.checkpoint_step(path) for path in paths] == [1, 2]
+    assert trainer_files.checkpoint_step(output / "runs") == -1
+    state = json.loads((paths[1] / trainer_files.STATE_FILE).read_text())
     assert state["global_step"] == 2 and "best_global_step" in state
-    assert hf_compat.best_checkpoint(paths[1]) is None
-    (paths[1] / hf_compat.STATE_FILE).write_text(json.dumps({**state, "best_global_step": 1}))
-    assert hf_compat.best_checkpoint(paths[1]) == paths[0]
+    assert trainer_files.best_checkpoint(paths[1]) is None
+    (paths[1] / trainer_files.STATE_FILE).write_text(json.dumps({**state, "best_global_step": 1}))
+    assert trainer_files.best_checkpoint(paths[1]) == paths[0]
 
 
 def test_the_state_keeps_the_best_checkpoint_by_its_path(tmp_path):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from calmix.training.checkpoints import mark_complete, remove_older
-from calmix.training.hf_compat import checkpoint_path, find_moved_best
+from calmix.training.hf_compat import find_moved_best
 from calmix.training.journal import JOURNAL_FILE
+from calmix.training.trainer_files import checkpoint_path
 
 if TYPE_CHECKING:
     from calmix.training.trainer import MixupTrainer

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from calmix.io.manifest import find_damage, make_manifest, sync
 from calmix.io.run_directory import replacing
-from calmix.training.hf_compat import best_checkpoint, checkpoint_step
+from calmix.training.trainer_files import best_checkpoint, checkpoint_step
 from calmix.user_error import UserError
 
 MARKER = "complete"

@@ -6,8 +6,6 @@ has a test in `tests/training/test_hf_compat.py`. `calmix.models.hf_compat` does
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from transformers import Trainer
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 
+from calmix.training.trainer_files import checkpoint_path
+
 __all__ = ["TrainOutput", "get_last_checkpoint"]  # of a module that the documentation calls internal
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 else:
     TrainerBase = object
 """What a mixin for a Trainer inherits from: for mypy the Trainer, at run time nothing."""
-
-STATE_FILE = "trainer_state.json"
-CHECKPOINT_NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def train_batch_size(trainer: Trainer) -> int:
@@ -87,24 +84,6 @@ class ClippingMixin(TrainerBase):
             own: Any = super()
             return own._clip_grad_norm(model)
         return self.accelerator.clip_grad_norm_(chosen, self.args.max_grad_norm)
-
-
-def checkpoint_path(output: Path | str, step: int) -> Path:
-    """Where the Trainer writes the checkpoint of a step."""
-    return Path(output) / f"checkpoint-{step}"
-
-
-def checkpoint_step(checkpoint: Path) -> int:
-    """The step of a checkpoint by its name; -1 for other names."""
-    match = CHECKPOINT_NAME.fullmatch(checkpoint.name)
-    return int(match[1]) if match else -1
-
-
-def best_checkpoint(checkpoint: Path) -> Path | None:
-    """The best checkpoint so far, by the state in a checkpoint. The Trainer's own path is not used: it is
-    absolute, and the run directory may have been moved."""
-    step = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")).get("best_global_step")
-    return checkpoint_path(checkpoint.parent, step) if step else None
 
 
 def find_moved_best(state: Any, output: Path | str) -> None:
