@@ -230,6 +230,7 @@ def test_a_bad_file_is_one_line_that_names_the_place(calmix, tmp_path, monkeypat
         (["a.csv", "--closed", "both"], "closed must be 'right' or 'left'"),
         (["a.csv", "--bins", "0"], "bins must be a whole number above 0"),
         (["a.csv", "--bins", "many"], "--bins"),
+        (["a.csv", "--bins", "10,"], "--bins"),
         (["a.csv", "--seed", "-1"], "--seed is -1"),
         (["a.csv", "--batch-size", "0"], "--batch-size is 0"),
         (["--model", "m"], "give --data too"),

@@ -14,6 +14,7 @@ from calmix.data.published.catalogue import arranged, published_datasets, publis
 from calmix.data.reading import read_rows
 from calmix.data.splits import read_splits
 from calmix.io.table import DataTable
+from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 from published_sources import SOURCES
 
@@ -140,6 +141,12 @@ def test_what_is_not_there_says_how_to_get_it(source, message, tmp_path):
 def test_files_that_are_something_else_are_refused(name, files, message, tmp_path):
     with pytest.raises(UserError, match=message):
         read_rows(f"published:{name}@{write(tmp_path, files)}", "train")
+
+
+@pytest.mark.parametrize("given", [{"0": True}, {"": "a"}, {"a": None}, ["0=a"]])
+def test_a_label_map_is_one_of_names(given):
+    with pytest.raises(UserError, match="label_map"):
+        TrainConfig(train="a.csv", output="out", label_map=given)
 
 
 def test_a_label_map_and_rows_without_a_label_are_for_any_file(tmp_path):

@@ -20,7 +20,7 @@ NEEDED = {"train": "train.csv", "output": "run"}
 BESIDE = {"aum_filter": {"train_region": "easy"}}
 SPELLED = {
     "optimizer": "sgd:momentum=0.5", "schedule": "constant", "augment": "flip", "method": "focal",
-    "lora": "rank=2",
+    "lora": "rank=2", "bins": (10, 100), "label_map": {"0": "no"},
     "trainer": {"weight_decay": 0.1},
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -92,7 +93,7 @@ def paired_differences(
     first: Predictions,
     second: Predictions,
     *,
-    bins: int = 15,
+    bins: int | Sequence[int] = 15,
     closed: Closed = "right",
     notion: Notion = "top_label",
     seed: int = 0,

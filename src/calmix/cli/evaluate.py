@@ -37,7 +37,9 @@ def evaluate(
             "'probs' or 'prob_0'.., or 'prob_NAME' with labels by name) or runs.",
         ),
     ] = None,
-    bins: Annotated[int, typer.Option(help="Bins of equal width.")] = 15,
+    bins: Annotated[
+        str, typer.Option(help="Bins of equal width; of several, as 10,15,100, the first is the main one.")
+    ] = "15",
     closed: Annotated[str, typer.Option(help="Side on which a bin is closed: right or left.")] = "right",
     notion: Annotated[
         str, typer.Option(help="Whose confidence the errors measure: top_label, classwise or positive.")

@@ -62,6 +62,8 @@ def check_value(context: typer.Context, key: str, value: Any, *, trains: bool) -
     It reads numbers from text by itself: YAML takes 1e-3 for text."""
     if trains and key in OPTIONS and not isinstance(value, str):
         OPTIONS[key].check(value)
+    if key in TABLES and isinstance(value, dict):
+        return
     name = parameters_by_key(context).get(key)
     option: Any = next((found for found in context.command.params if found.name == name), None)
     if option is None:
@@ -102,6 +104,21 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, A
         if not equals or not name:
             raise UserError(f"{option} {assignment!r}", remedy=f"write {option} NAME=VALUE")
         parsed[name.strip().replace("-", "_")] = parse_value(value, f"{option} {assignment!r}")
+    return parsed
+
+
+def text_assignments(assignments: list[str] | None, option: str) -> dict[str, str]:
+    """`name=value` pairs of texts: a label may be -1, and a class may be called no.
+
+    >>> text_assignments(["-1=no"], "--label-map")
+    {'-1': 'no'}
+    """
+    parsed = {}
+    for assignment in assignments or []:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise UserError(f"{option} {assignment!r}", remedy=f"write {option} NAME=CLASS")
+        parsed[name.strip()] = value.strip()
     return parsed
 
 

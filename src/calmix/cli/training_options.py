@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from calmix.cli.options import config_tables, parse_assignments
+from calmix.cli.options import config_tables, parse_assignments, text_assignments
 from calmix.mixing.catalogue import method_cards
 from calmix.training.configuration import OPTIONS
 from calmix.training.options import TRAINING, Option
@@ -91,7 +91,8 @@ def training_values(context: typer.Context) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, option in OPTIONS.items():
         if option.kind is dict:
-            parsed = parse_assignments(given.get(option.parameter), flag_of(name))
+            parse = parse_assignments if option.parse is None else text_assignments
+            parsed = parse(given.get(option.parameter), flag_of(name))
             values[name] = {**tables.get(name, {}), **parsed}
         elif name in given:
             values[name] = given[name]

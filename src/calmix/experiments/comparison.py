@@ -33,6 +33,7 @@ from calmix.experiments.significance import with_significance
 from calmix.experiments.summary import mark_better, summarise, write_summary
 from calmix.io.run_directory import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.mixing.catalogue import check_method
+from calmix.runtime.option_values import parse_bins
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.fingerprint import Fingerprints
 from calmix.training.pipeline.first_look import check_data, check_model_name
@@ -242,7 +243,7 @@ def gather(directory: Path) -> Results:
     """Metrics, differences and failures of the runs in the store."""
     plan = Plan.read(directory)
     store = plan.open_store(directory)
-    bins, closed = plan.config["bins"], plan.config["closed"]
+    bins, closed = parse_bins(plan.config["bins"]), plan.config["closed"]
     failures = [
         {
             "arm": cell.arm.name,
@@ -259,7 +260,7 @@ def gather(directory: Path) -> Results:
     cells = sorted(plan.cells, key=lambda cell: (plan.arms.index(cell.arm), cell.seed))
     runs = collect(store, cells, bins=bins, closed=closed)
     results = Results(plan.config, plan.arms, runs, failures=failures)
-    differences = find_differences(store, cells, results, bins=bins, closed=closed) if runs else []
+    differences = find_differences(store, cells, results, bins=bins[0], closed=closed) if runs else []
     return dataclasses.replace(results, differences=differences)
 
 

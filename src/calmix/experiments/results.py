@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
-from calmix.calibration.metrics.binning import Closed
+from calmix.calibration.metrics.binning import Closed, bin_counts
 from calmix.experiments.cell import Cell
 from calmix.experiments.grid import Arm
 from calmix.io.run_directory import RunDirectory, replacing
@@ -115,24 +115,27 @@ def _present(record: dict[str, Any]) -> dict[str, Any]:
     return {**present, "options": json.loads(record["options"])}
 
 
-def collect(store: RunStore, cells: Sequence[Cell], *, bins: int, closed: Closed) -> list[dict[str, Any]]:
+def collect(
+    store: RunStore, cells: Sequence[Cell], *, bins: int | Sequence[int], closed: Closed
+) -> list[dict[str, Any]]:
     """The metrics of all finished runs."""
     records = []
     for cell in cells:
         run = store.run(cell.fingerprint)
         if run.is_finished:
-            records += _records_of(cell, run, bins, closed)
+            records += _records_of(cell, run, bin_counts(bins), closed)
     return records
 
 
-def _records_of(cell: Cell, run: RunDirectory, bins: int, closed: Closed) -> list[dict[str, Any]]:
+def _records_of(cell: Cell, run: RunDirectory, bins: Sequence[int], closed: Closed) -> list[dict[str, Any]]:
     metrics = run.metrics()
-    is_measured = (metrics["ece_bins"], metrics["ece_edges"]) == (bins, closed)
+    is_measured = (metrics["ece_bins"], metrics["ece_edges"]) == (bins[0], closed)
     records = []
     for split in metrics["splits"]:
         for stage in STAGES:
             values = metrics["splits"][split][stage]
-            if not is_measured:  # the run was made with other bins
+            if not is_measured or any(f"ece_{count}_bins" not in values for count in bins[1:]):
+                # The run was made with other bins.
                 values = evaluate(
                     predictions_of_run(run, split, calibrated=stage == "calibrated"), bins=bins, closed=closed
                 )

@@ -20,6 +20,8 @@ from calmix.report.tables import (
     Metric,
     Table,
     escape_markdown,
+    is_wanted,
+    metrics_of,
 )
 
 STAGES = {"uncalibrated": "raw", "calibrated": "+ TS"}
@@ -44,10 +46,11 @@ ECE_NOTE = (
 
 def summary_tables(data: Mapping[str, Any], keys: Sequence[str] | None = None) -> list[Table]:
     """One table per split: mean ± standard deviation over seeds, before and after temperature scaling."""
+    there = {key.removesuffix("_mean") for record in data["summary"] for key in record}
     shown = [
         metric
-        for metric in METRICS
-        if metric.key != "n" and (keys is None or metric.key in keys) and _is_there(data, metric.key)
+        for metric in metrics_of(there)
+        if metric.key != "n" and is_wanted(metric.key, keys) and _is_there(data, metric.key)
     ]
     return [_summary_table(data, split, shown) for split in splits_of(data)]
 

@@ -18,6 +18,8 @@ from calmix.report.tables import (
     Table,
     ece_marks,
     ece_text,
+    is_wanted,
+    metrics_of,
 )
 
 # What the title of the ECE says beside its name.
@@ -29,7 +31,9 @@ OUTSIDE_DIFFERENCE_NOTE = (
 
 def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
     """A row for every file; the metrics of `keys` that were measured."""
-    shown = [metric for metric in METRICS if metric.key in keys and metric.key in files[0]]
+    shown = [
+        metric for metric in metrics_of(files[0]) if metric.key in files[0] and is_wanted(metric.key, keys)
+    ]
     has_intervals = "ece_ci" in files[0]
     titles = [metric.title if has_intervals else metric.title.removesuffix(INTERVAL) for metric in shown]
     rows = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,32 @@ METRICS = (
     Metric("mcc", "MCC", "Matthews correlation of predicted and true classes", decimals=3),
     Metric("top5_accuracy", "Top-5 %", "rows whose label is among the five most probable classes", 100, 1),
 )
+FURTHER_BINS = re.compile(r"ece_(\d+)_bins")
+
+
+def metrics_of(keys: Iterable[str]) -> tuple[Metric, ...]:
+    """The metrics that may be shown where these were measured: an ECE for every further number of bins.
+
+    >>> [metric.title for metric in metrics_of(["ece", "ece_100_bins"])][-1]
+    'ECE %, 100 bins'
+    """
+    counts = [int(found[1]) for key in keys if (found := FURTHER_BINS.fullmatch(key))]
+    further = (
+        Metric(f"ece_{count}_bins", f"ECE %, {count} bins", f"ECE of {count} bins of equal width", 100, 2)
+        for count in sorted(set(counts))
+    )
+    return (*METRICS, *further)
+
+
+def is_wanted(key: str, keys: Sequence[str] | None) -> bool:
+    """Whether a metric is among those asked for; the ECE of further bins goes with the ECE.
+
+    >>> is_wanted("ece_10_bins", ["ece"]), is_wanted("ece_10_bins", ["nll"]), is_wanted("nll", None)
+    (True, False, True)
+    """
+    return keys is None or key in keys or (FURTHER_BINS.fullmatch(key) is not None and "ece" in keys)
+
+
 # What fits in a terminal of 80 columns.
 HEADLINE_KEYS = ("accuracy", "nll", "ece", "ece_noise_floor")
 
@@ -171,7 +197,9 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
     `keys` picks columns (`HEADLINE_KEYS` for a terminal); all by default.
     """
     measured = {key for stages in metrics["splits"].values() for values in stages.values() for key in values}
-    shown = [metric for metric in METRICS if (keys is None or metric.key in keys) and metric.key in measured]
+    shown = [
+        metric for metric in metrics_of(measured) if metric.key in measured and is_wanted(metric.key, keys)
+    ]
     rows = []
     marks = set()
     for split, stages in metrics["splits"].items():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calmix.runtime.option_values import CLOSED, DEVICES, DYNAMICS
+from calmix.runtime.option_values import CLOSED, DEVICES, DYNAMICS, parse_bins, parse_label_map
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
 from calmix.training.optimizer_options import parse_optimizer, read_schedule
 from calmix.training.options import (
@@ -107,7 +107,7 @@ class TrainConfig:
     image_column: str | None = option(None, "Default: image.", DATA, affects="content")
     label_map: dict[str, Any] = option(
         {}, "NAME=CLASS, what the file writes for a class; any number of times.",
-        DATA, affects="content",
+        DATA, affects="content", parse=parse_label_map,
     )
     drop_unlabelled: bool = option(
         False, "Leave out rows whose label is missing or -1, and count them.",
@@ -275,7 +275,10 @@ class TrainConfig:
         5.0, "Minutes between checkpoints.",
         RUN, affects="nothing", least=0, trainer="checkpoint_minutes",
     )
-    bins: int = option(15, "Bins of the calibration errors.", RUN, affects="record", least=1)
+    bins: tuple[int, ...] = option(
+        (15,), "Bins of the calibration errors (15). Of several, as 10,15,100, the first is the main one.",
+        RUN, affects="record", parse=parse_bins,
+    )
     closed: str = option(
         "right", "On which side bins are closed.",
         RUN, affects="record", choices=CLOSED, formerly="edges",

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -56,6 +56,8 @@ class Option:
     """Whether the command line offers it; else it is a table in `--config`."""
     trainer: str | None = None
     """The field of `MixupArguments` that it sets."""
+    parse: Callable[[Any], Any] | None = None
+    """Reads a value that is more than one of `KINDS`, and checks it."""
     formerly: str | None = None
     """Its name in the `config.yaml` of older runs."""
     name: str = ""
@@ -73,6 +75,8 @@ class Option:
         """The value in the type of the option; what cannot be such a value is an error."""
         if value is None and self.is_optional:
             return None
+        if self.parse is not None:
+            return self.parse(value)
         made = self._typed(value)
         if made is None:
             given = repr(value) if value is None or isinstance(value, str | Real) else f"a {_named(value)}"
@@ -187,7 +191,9 @@ def reference(options: Mapping[str, Option]) -> str:
 
 
 def _shown(default: Any) -> str:
-    return "–" if default in (None, (), {}) else f"`{str(default).lower()}`"
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default)) or None
+    return "–" if default in (None, {}) else f"`{str(default).lower()}`"
 
 
 def _is_text(value: Any) -> bool:

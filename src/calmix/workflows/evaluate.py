@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.runtime.option_values import parse_bins
 from calmix.user_error import UserError, argument, check_least
 from calmix.workflows.result import Record, Result
 
@@ -90,7 +91,7 @@ def evaluate(
     model: Any = None,
     data: Any = None,
     from_logits: bool | None = None,
-    bins: int = 15,
+    bins: int | str | Sequence[int] = 15,
     closed: Closed = "right",
     notion: Notion = "top_label",
     intervals: bool = True,
@@ -133,6 +134,7 @@ def evaluate(
     """
     check_least("seed", seed, 0)
     check_least("batch_size", batch_size, 1)
+    counts = parse_bins(bins)
 
     from calmix.calibration.files.column_mapping import ColumnMapping
     from calmix.calibration.files.file_evaluation import evaluate_sources
@@ -202,7 +204,7 @@ def evaluate(
             remedy=f"name predictions files or runs, or give {argument('model')} and {argument('data')}",
         )
     measuring: dict[str, Any] = {
-        "bins": bins, "closed": closed, "notion": notion, "intervals": intervals, "seed": seed,
+        "bins": counts, "closed": closed, "notion": notion, "intervals": intervals, "seed": seed,
     }  # fmt: skip
     result = evaluate_sources(opened, **measuring)
     if slice is not None:

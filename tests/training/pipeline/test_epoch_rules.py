@@ -25,7 +25,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_epoch_is_kept_that_the_rule_names(tiny, tmp_path, rule):
-    run = train(tiny(tmp_path / "run", epochs=4, learning_rate=2e-2, select_by=rule, bins=7))
+    run = train(tiny(tmp_path / "run", epochs=4, learning_rate=2e-2, select_by=rule, bins="7,20"))
     metrics = run.metrics()
     key, best = RULES[rule]
     history = metrics["history"]
@@ -34,7 +34,9 @@ def test_the_epoch_is_kept_that_the_rule_names(tiny, tmp_path, rule):
     assert metrics["select_by"] == rule == run.config()["select_by"]
     # The saved predictions are those of that epoch.
     predictions = predictions_of_run(run, "validation")
-    found = evaluate(predictions, bins=7)
+    found = evaluate(predictions, bins=[7, 20])
+    assert metrics["ece_bins"] == 7
+    assert metrics["splits"]["validation"]["uncalibrated"]["ece_20_bins"] == found["ece_20_bins"]
     assert found["nll"] == pytest.approx(kept["validation_nll"], abs=1e-6)
     assert found["ece"] == pytest.approx(kept["validation_ece"], abs=1e-6)  # the bins of the run
     mcc = matthews_correlation(predictions.values.argmax(axis=1), predictions.labels)

@@ -63,7 +63,7 @@ class Evaluated:
 def evaluate_files(
     paths: Sequence[str | Path],
     *,
-    bins: int = 15,
+    bins: int | Sequence[int] = 15,
     closed: Closed = "right",
     notion: Notion = "top_label",
     intervals: bool = True,
@@ -130,7 +130,7 @@ def _run_sources(run: RunDirectory, origin: int) -> Iterator[Source]:
 def evaluate_sources(
     sources: Sequence[Source],
     *,
-    bins: int = 15,
+    bins: int | Sequence[int] = 15,
     closed: Closed = "right",
     notion: Notion = "top_label",
     intervals: bool = True,

@@ -10,7 +10,7 @@ have (`notion="classwise"` keeps eight bytes a row and class).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class StreamedEvaluation(RunningEvaluation):
     def __init__(
         self,
         *,
-        bins: int = 15,
+        bins: int | Sequence[int] = 15,
         closed: Closed = "right",
         notion: Notion = "top_label",
         intervals: bool = True,
@@ -93,7 +93,7 @@ class StreamedEvaluation(RunningEvaluation):
 def evaluate_batches(
     batches: Iterable[Predictions],
     *,
-    bins: int = 15,
+    bins: int | Sequence[int] = 15,
     closed: Closed = "right",
     notion: Notion = "top_label",
     intervals: bool = True,

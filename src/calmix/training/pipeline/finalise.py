@@ -96,7 +96,7 @@ def finish(
         "temperature": scaling.temperature_,
         "seconds": round(time.monotonic() - started, 3),
         "device": str(trainer.args.device),
-        "ece_bins": config.bins,
+        "ece_bins": config.bins[0],
         "ece_edges": config.closed,
         "task": splits.train.task,
         "label_names": list(splits.train.label_names),

@@ -218,7 +218,7 @@ def make_trainer(
         train_dataset=rows,
         eval_dataset=view,
         data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
-        compute_metrics=partial(epoch_metrics, bins=config.bins, closed=config.closed),
+        compute_metrics=partial(epoch_metrics, bins=config.bins[0], closed=config.closed),
         processing_class=prepared.inputs.processing_class,
         data_map=data_map,
     )
