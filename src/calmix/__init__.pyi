@@ -79,6 +79,7 @@ from calmix.training.trainer import MixupTrainer as MixupTrainer
 from calmix.user_error import UserError as UserError
 from calmix.workflows.calibrate import CalibrationResult as CalibrationResult
 from calmix.workflows.calibrate import calibrate as calibrate
+from calmix.workflows.classifier import CalibratedTextClassifier as CalibratedTextClassifier
 from calmix.workflows.compare import Comparison as Comparison
 from calmix.workflows.compare import compare as compare
 from calmix.workflows.detect_ood import OodResult as OodResult

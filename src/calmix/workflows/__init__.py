@@ -1,6 +1,7 @@
 """The Python API: one function per verb of the command line, with objects as well as files.
 
 calibrate       Calibrate what is already trained: a run, a checkpoint or predictions; with a report
+classifier      `CalibratedTextClassifier`: texts in, calibrated probabilities out, for scikit-learn
 compare         Which method is best on these data: many runs, paired statistics, a recommendation
 data_arguments  The data arguments of a workflow: names stay names, objects are held in memory
 detect_ood      Does a model know what it does not know: in-domain against other data, by its scores
