@@ -98,3 +98,14 @@ from calmix.workflows.run import Run as Run
 from calmix.workflows.train import train as train
 
 __version__: str
+from calmix.data.grouped_batches import RowGroups as RowGroups
+from calmix.mixing.known_rows import KnownRows as KnownRows
+from calmix.mixing.losses import cross_entropy as cross_entropy
+from calmix.mixing.paired_groups import PairedGroups as PairedGroups
+from calmix.mixing.paired_groups import weighted_means as weighted_means
+from calmix.mixing.random_pairs import RandomPairs as RandomPairs
+from calmix.mixing.step import Mix as Mix
+from calmix.mixing.step import MixedRows as MixedRows
+from calmix.mixing.step import RowLosses as RowLosses
+from calmix.mixing.step import Step as Step
+from calmix.mixing.step import Watch as Watch

@@ -106,7 +106,7 @@ def test_without_a_directory_data_comes_from_the_hub(tmp_path):
 
 def test_what_is_not_on_the_hub_is_said(tmp_path):
     task = Task("epitome", "EPITOME", "epitome_emotional_reactions")
-    with pytest.raises(UserError, match=r"on the hub; get it .* and give --data-dir DIR"):
+    with pytest.raises(UserError, match=r"on the hub; get it .* and give data_dir=DIR"):
         task_files(task, Scale("full", (0,)), None, tmp_path)
 
 

@@ -14,7 +14,7 @@ from calmix.reproduction.datasets import TaskFiles
 from calmix.reproduction.preset import SMOKE, Model, Preset, PresetArm, Scale, Task
 from calmix.training.configuration import TrainConfig
 from calmix.training.model_settings import settings_for, trainer_settings_for
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 IN_DOMAIN, OUTSIDE = "test", "outside"
 # Options that are tables: what a scale says is added to what the paper says.
@@ -128,5 +128,5 @@ def blocks_of(preset: Preset, scale: Scale) -> list[Block]:
                 arms = tuple(preset.arms[arm] for arm in wanted)
                 blocks.append(Block(preset, scale, model, task, arms))
     if not blocks:
-        raise UserError(f"{preset.name} has nothing to run at --scale {scale.name}")
+        raise UserError(f"{preset.name} has nothing to run at {argument('scale', scale.name)}")
     return blocks

@@ -22,7 +22,7 @@ from calmix.io.table import DataTable
 from calmix.io.writing import write_table
 from calmix.reproduction.preset import FULL, Scale, Task
 from calmix.runtime.randomness import stream
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 DATASETS_FILE = Path(__file__).parent / "presets" / "datasets.yaml"
 VALIDATION_FRACTION = 0.1
@@ -64,8 +64,8 @@ def task_files(task: Task, scale: Scale, data: Path | None, copies: Path) -> Tas
     if data is None and scale.name != FULL:
         names = ", ".join([task.dataset, *task.outside.values()])
         raise UserError(
-            f"no data: --scale {scale.name} reads {names} from a directory",
-            remedy="give --data-dir DIR with one folder per data set",
+            f"no data: {argument('scale', scale.name)} reads {names} from a directory",
+            remedy=f"give {argument('data_dir', 'DIR')} with one folder per data set",
         )
     splits = Splits(data, copies, task.without)
     train, validation = splits.train_and_validation(task.dataset, scale.validation_rows)
@@ -123,7 +123,7 @@ class Splits:
         if self.data is None:
             return UserError(
                 f"the data set {name} has no {split} rows on the hub",
-                remedy=f"get it ({find_dataset(name).source}) and give --data-dir DIR",
+                remedy=f"get it ({find_dataset(name).source}) and give {argument('data_dir', 'DIR')}",
             )
         return UserError(
             f"no {split} rows of the data set {name}",

@@ -18,7 +18,7 @@ from calmix.io.run_directory import write_json
 from calmix.reproduction.catalogue import find_preset, preset_names
 from calmix.reproduction.preset import SCALES, Claim, Preset
 from calmix.reproduction.verdicts import Evidence, Verdict, judge_all
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 FORMAT = "calmix reproduction 1"
 POINTS = 100
@@ -146,7 +146,9 @@ def outcome_file(directory: Path, preset: str, scale: str) -> Path:
 def find_outcomes(directory: Path) -> list[Outcome]:
     """All outcomes under a directory, in the order of the papers; the largest scale of a preset first."""
     if not directory.is_dir():
-        raise UserError("no such directory", file=directory, remedy="give the --output of a reproduction")
+        raise UserError(
+            "no such directory", file=directory, remedy=f"give the {argument('output')} of a reproduction"
+        )
     found = [Outcome.read(file) for scale in SCALES for file in sorted(directory.glob(f"*/*-{scale}.json"))]
     order = {name: place for place, name in enumerate(preset_names())}
     return sorted(found, key=lambda one: (order.get(one.preset, len(order)), SCALES.index(one.scale)))

@@ -33,7 +33,7 @@ from calmix.reproduction.detection import Scores, score_run
 from calmix.reproduction.effects import auroc_effect, mean_effect, metric_effect, placements
 from calmix.reproduction.outcome import MeasuredCell, MeasuredEffect, Outcome, Regime
 from calmix.reproduction.preset import DETECTION_METRICS, MC_DROPOUT, SMOKE, Preset, Scale
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 SMOKE_REPETITIONS = 20
 HISTORY = ("train_loss", "validation_nll", "validation_ece", "accuracy")
@@ -116,7 +116,9 @@ def files_of(block: Block, options: Options, work: Path) -> TaskFiles:
 
         return smoke_files(block.task, work / "data")
     if options.data is not None and not options.data.is_dir():
-        raise UserError("no such data directory", file=options.data, remedy="give --data-dir DIR")
+        raise UserError(
+            "no such data directory", file=options.data, remedy=f"give {argument('data_dir', 'DIR')}"
+        )
     return task_files(block.task, block.scale, options.data, work / "data")
 
 

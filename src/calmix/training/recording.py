@@ -32,10 +32,10 @@ from calmix.models.hf_compat import base_model, is_multiple_choice
 from calmix.training.hf_compat import (
     TrainerBase,
     TrainOutput,
-    checkpoint_path,
     get_last_checkpoint,
     train_batch_size,
 )
+from calmix.training.trainer_files import checkpoint_path
 from calmix.user_error import UserError, argument
 
 DYNAMICS_FILE = "dynamics.safetensors"

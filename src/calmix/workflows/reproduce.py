@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calmix.reproduction.outcome import JudgedEffect, Outcome, judged
 from calmix.reproduction.preset import SCALES, SMALL, Preset
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 from calmix.workflows.result import Result
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def reproduce(
     data_dir: one folder per data set with `train`, `validation` and `test` files.
     """
     if scale not in SCALES:
-        raise UserError(f"--scale is {scale!r}", remedy=f"choose one of {', '.join(SCALES)}")
+        raise UserError(f"{argument('scale')} is {scale!r}", remedy=f"choose one of {', '.join(SCALES)}")
 
     from calmix.reproduction.catalogue import find_preset, preset_names
 
