@@ -491,7 +491,7 @@ def main() -> None:
     content = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CALMIX_CACHE"] = folder
-        content |= {"command": "python -m benchmarks.training"}
+        content |= {"command": " ".join(["python -m benchmarks.training", *sys.argv[1:]])}
         for name in chosen:
             before = conditions()
             content.setdefault("cases", {})[name] = {**measure(name, folder), "conditions": before}
