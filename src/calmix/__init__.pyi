@@ -14,7 +14,6 @@ from calmix.calibration.conformal import evaluate_sets as evaluate_sets
 from calmix.calibration.differences import calibration_error_difference as calibration_error_difference
 from calmix.calibration.differences import paired_differences as paired_differences
 from calmix.calibration.files.column_mapping import ColumnMapping as ColumnMapping
-from calmix.calibration.files.file_evaluation import evaluate_files as evaluate_files
 from calmix.calibration.files.prediction_files import read_predictions as read_predictions
 from calmix.calibration.files.prediction_files import write_predictions as write_predictions
 from calmix.calibration.integrations.accumulators import BinnedCalibration as BinnedCalibration
