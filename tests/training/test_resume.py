@@ -49,8 +49,9 @@ def test_killed_in_mid_epoch_and_resumed_twice(reviews, encoders, unbroken, tmp_
     [
         (("--dynamics", "epoch_end", "--method", "manifold-mixup", "--alpha", "1"), 1),
         (("--method", "regmixup"), 5),  # twelve batches an epoch: the last step of each has two
+        (("--select-by", "last", "--keep-epoch-predictions"), 1),
     ],
-    ids=["dynamics at the end of epochs", "accumulated steps"],
+    ids=["dynamics at the end of epochs", "accumulated steps", "the last epoch"],
 )
 def test_killed_in_mid_step(calmix, reviews, encoders, tmp_path, options, accumulation):
     settings, whole, cut = tmp_path / "settings.yaml", tmp_path / "whole", tmp_path / "cut"
