@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from calmix.calibration.conformal import ConformalSets
 from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 
@@ -318,3 +319,50 @@ def test_what_is_not_a_run_is_said_so(calmix, tmp_path):
     code, _, err = calmix("predict", tmp_path, "--input", "x.csv", "--output", "y.csv")
     assert code == 2
     assert "not a run directory, nor a checkpoint" in err
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "raps"])
+def test_prediction_sets_are_those_of_the_validation_rows(calmix, run, reviews, tmp_path, method):
+    code, out, err = calmix(
+        "predict", run, "--input", reviews / "test.csv", "--output", tmp_path / "a.csv",
+        "--coverage", 0.8, "--set-method", method, "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    summary, rows = json.loads(out), answers(tmp_path / "a.csv")
+    temperature = json.loads((run / "metrics.json").read_text())["temperature"]
+    held_out, new = (
+        read_predictions(run / "predictions" / f"{split}.parquet").with_temperature(temperature)
+        for split in ("validation", "test")
+    )
+    expected = ConformalSets(method, coverage=0.8).fit(held_out).predict(new)
+    names = new.class_names
+    for row, inside in zip(rows, expected, strict=True):
+        assert set(json.loads(row["prediction_set"])) == {n for n, i in zip(names, inside, strict=True) if i}
+        assert int(row["set_size"]) == inside.sum()
+    assert summary["set_mean_size"] == pytest.approx(expected.sum(axis=1).mean())
+    assert "hold the true class with probability 80.0% or more" in summary["set_guarantee"]
+
+
+def test_too_few_validation_rows_for_a_coverage_are_said(calmix, run, reviews, tmp_path):
+    code, out, err = calmix(
+        "predict", run, "--input", reviews / "test.csv", "--output", tmp_path / "a.csv", "--coverage", 0.9999
+    )
+    assert code == 0, err
+    assert "takes at least 9999 validation rows" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--coverage", "1.5"], "--coverage is 1.5"),
+        (["--coverage", "nan"], "--coverage is nan"),
+        (["--coverage", "0.9", "--set-method", "top-k"], "--set-method"),
+        (["--class-conditional"], "--class-conditional is for prediction sets"),
+    ],
+)
+def test_sets_that_cannot_be_are_refused(calmix, run, reviews, tmp_path, more, said):
+    arguments = ["predict", run, "--input", reviews / "test.csv", "--output", tmp_path / "a.csv", *more]
+    code, _, err = calmix(*arguments)
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "a.csv").exists()

@@ -62,20 +62,27 @@ def conformal_quantile(scores: Floats, coverage: float) -> float:
     >>> conformal_quantile(np.arange(1.0, 9.0), 0.9)  # 9 of 8 do not exist
     inf
     """
-    # 1e-9: (n + 1)·coverage may round to just above a whole number.
-    place = math.ceil((len(scores) + 1) * coverage - 1e-9)
+    place = quantile_place(len(scores), coverage)
     if place > len(scores):
         return math.inf
     return float(np.partition(scores, place - 1)[place - 1])
 
 
+def quantile_place(rows: int, coverage: float) -> int:
+    """⌈(n + 1)·coverage⌉; 1e-9, since the product may round to just above a whole number."""
+    return math.ceil((rows + 1) * coverage - 1e-9)
+
+
 def rows_needed(coverage: float) -> int:
     """The fewest held-out rows (of each class, if class-conditional) for which q is finite.
 
-    >>> rows_needed(0.9), rows_needed(0.99)
-    (9, 99)
+    >>> rows_needed(0.9), rows_needed(0.99), rows_needed(0.9999)
+    (9, 99, 9999)
     """
-    return math.ceil(coverage / (1 - coverage) - 1e-9)
+    rows = max(math.floor(coverage / (1 - coverage)) - 1, 1)
+    while quantile_place(rows, coverage) > rows:
+        rows += 1
+    return rows
 
 
 @dataclass(frozen=True)

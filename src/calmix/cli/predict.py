@@ -10,7 +10,8 @@ import typer
 from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_text
 from calmix.user_error import UserError
 
-ACCEPTING, COLUMNS, COMPUTING = "Which predictions to accept", "Columns", "Computing"
+ACCEPTING, SETS = "Which predictions to accept", "Prediction sets"
+COLUMNS, COMPUTING = "Columns", "Computing"
 CLASSES_SHOWN = 5
 
 
@@ -56,6 +57,21 @@ def predict(
             rich_help_panel=ACCEPTING,
         ),
     ] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Prediction sets that hold the true class with this probability.", rich_help_panel=SETS
+        ),
+    ] = None,
+    set_method: Annotated[
+        str, typer.Option(help="lac (smallest sets), aps or raps.", rich_help_panel=SETS)
+    ] = "lac",
+    class_conditional: Annotated[
+        bool,
+        typer.Option(
+            "--class-conditional", help="The coverage holds within every class.", rich_help_panel=SETS
+        ),
+    ] = False,
     text_column: Annotated[
         str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
     ] = None,
@@ -80,9 +96,11 @@ def predict(
     """Predict the rows of a file, and say which predictions may be accepted automatically.
 
     The output has the columns of the input, then predicted_label, the probability of every class, confidence
-    and, where it was asked for, accept and reject_ood.
+    and, where it was asked for, accept, reject_ood, prediction_set and set_size.
 
     Example: calmix predict run --input new.csv --output predictions.csv --target-accuracy 0.95
+
+    Example: calmix predict run --input new.csv --output predictions.csv --coverage 0.9
 
     Example: calmix predict run --text "a warm and clever film"
     """
@@ -90,6 +108,8 @@ def predict(
         raise UserError("--text replaces --input and --output", remedy="give one or the others")
     if text is None and text_pair is not None:
         raise UserError("--text-pair belongs to --text", remedy="give --text too")
+    if text is not None and coverage is not None:
+        raise UserError("--coverage is for the rows of a file", remedy="give --input and --output")
     if text is None and (input is None or output is None):
         raise UserError(
             "both --input and --output are needed", remedy='name the two files, or give --text "…"'
@@ -126,6 +146,9 @@ def predict(
                 choices_column=choices_column,
                 id_column=id_column,
                 image_column=image_column,
+                coverage=coverage,
+                set_method=set_method,
+                class_conditional=class_conditional,
                 **settings,
             ).content
         )
@@ -165,6 +188,11 @@ def _print_summary(result: dict[str, Any], source: Path) -> None:
         print_text(f"accepted: {result['accepted']} of {rows} rows (coverage {result['coverage']:.1%})")
     if "rejected_ood" in result:
         print_text(f"out of domain: {result['rejected_ood']} of {rows} rows")
+
+    from calmix.workflows.predict import set_lines
+
+    for line in set_lines(result):
+        print_text(line)
 
 
 def _print_rule(result: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ out_of_distribution  How well a run's confidence tells data like its training da
 post_hoc             Calibrate what is already trained: a run, a predictions file or a checkpoint
 predicting           `calmix predict` as a function
 prediction           Logits for rows, from a trainer or a saved checkpoint
+prediction_sets      Prediction sets of `calmix predict --coverage`: which classes a row may have
 row_progress         How many rows a network has seen, on standard error: a bar on a terminal
 run_rows             The rows behind the stored predictions of a run, read again from its files
 saved_classifier     A trained classifier on disk: a run, a checkpoint

@@ -14,7 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from calmix.calibration.conformal import ConformalSets
 from calmix.inference.acceptance import Acceptance
+from calmix.inference.prediction_sets import set_columns
 
 ROW_ID, PREDICTED = "row_id", "predicted_label"
 
@@ -32,7 +34,7 @@ class Answers:
     def probabilities(self) -> NDArray[np.float64]:
         return np.asarray(softmax(self.logits.astype(np.float64), axis=1))
 
-    def columns(self, acceptance: Acceptance) -> dict[str, Any]:
+    def columns(self, acceptance: Acceptance, sets: ConformalSets | None = None) -> dict[str, Any]:
         probabilities = self.probabilities()
         found: dict[str, Any] = {
             PREDICTED: [self.label_names[index] for index in probabilities.argmax(axis=1)],
@@ -44,15 +46,22 @@ class Answers:
             found["accept"] = accepted
         if rejected is not None:
             found["reject_ood"] = rejected
+        if sets is not None:
+            found |= set_columns(sets, probabilities, self.label_names)
         return found
 
 
 def answer_table(
-    answers: Answers, acceptance: Acceptance, beside: Mapping[str, pa.Array], *, id_column: str | None = None
+    answers: Answers,
+    acceptance: Acceptance,
+    beside: Mapping[str, pa.Array],
+    *,
+    id_column: str | None = None,
+    sets: ConformalSets | None = None,
 ) -> tuple[pa.Table, dict[str, str]]:
     """The table, and the columns of the input that had to be renamed, {old: new}: the name of an answer
     belongs to the answer. `id_column` is where the row ids come from, if it is a column of the input."""
-    own = answers.columns(acceptance)
+    own = answers.columns(acceptance, sets)
     # The same values under the same name stand there once.
     beside = {name: values for name, values in beside.items() if not name == id_column == ROW_ID}
     renamed = renamed_columns(list(beside), [ROW_ID, *own])

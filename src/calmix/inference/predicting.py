@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames
 from calmix.data.input_rows import InputRows, read_input
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.inference.acceptance import Acceptance, check_acceptance_options, decide
 from calmix.inference.ood_threshold import read_ood_threshold
+from calmix.inference.prediction_sets import set_facts, unfitted_sets
 from calmix.inference.saved_classifier import SavedClassifier
 from calmix.runtime.option_values import check_device_name
 from calmix.user_error import UserError, argument, check_least
@@ -35,6 +37,9 @@ def predict_rows(
     validation: str | None = None,
     reject_ood: bool = False,
     skip_blank: bool = False,
+    coverage: float | None = None,
+    set_method: str = "lac",
+    class_conditional: bool = False,
     batch_size: int = 64,
     device: str = "auto",
     trust_remote_code: bool = False,
@@ -42,9 +47,11 @@ def predict_rows(
     """The predictions for the rows of `source`, and what was done, ready for JSON.
 
     With `target_accuracy` the threshold rests on `validation`, a labelled file, by default on the validation
-    rows of the run.
+    rows of the run. So do the prediction sets of `coverage`.
     """
     check_acceptance_options(target_accuracy, accept_above)
+    check_validation_used(validation, target_accuracy, coverage)
+    sets = unfitted_sets(coverage, set_method, class_conditional=class_conditional)
     check_settings(batch_size, device)
     # The choices of a row have no names, but their number must be that of training.
     names = classifier.label_names if classifier.task == "choice" else None
@@ -61,8 +68,11 @@ def predict_rows(
     from calmix.inference.answers import answer_table
     from calmix.inference.prediction import classify
 
+    if sets is not None:
+        held_out, _ = held_out_predictions(classifier, validation, columns, settings)
+        sets.fit(held_out)
     answers = classify(classifier, given.rows, **settings, title="predict")
-    table, renamed = answer_table(answers, acceptance, given.columns, id_column=columns.id)
+    table, renamed = answer_table(answers, acceptance, given.columns, id_column=columns.id, sets=sets)
     summary: dict[str, Any] = {"rows": len(given.rows)}
     for name, count in (("accept", "accepted"), ("reject_ood", "rejected_ood")):
         if name in table.column_names:
@@ -72,6 +82,7 @@ def predict_rows(
     return table, {
         **summary,
         **acceptance.facts(),
+        **({} if sets is None else set_facts(sets, table)),
         "skipped_rows": list(given.blank),
         "truncated": int(answers.truncated.sum()),
         "truncated_rows": answers.row_ids[answers.truncated].tolist()[:LISTED],
@@ -96,6 +107,7 @@ def predict_text(
 ) -> dict[str, Any]:
     """The prediction for one text, ready for JSON."""
     check_acceptance_options(target_accuracy, accept_above)
+    check_validation_used(validation, target_accuracy, None)
     check_settings(batch_size, device)
     if classifier.task not in (None, "single", "pair"):
         raise UserError(
@@ -163,28 +175,43 @@ def acceptance_for(
 ) -> Acceptance:
     """The rule by which predictions are accepted, found before the rows are predicted."""
     out_of_domain = read_ood_threshold(classifier.run, classifier.source) if reject_ood else None
-    if validation is not None and target_accuracy is None:
-        raise UserError(
-            f"{argument('validation')} is for a target", remedy=f"give {argument('target_accuracy')} too"
-        )
     known, limit = None, None
-    if target_accuracy is not None and validation is not None:
+    if target_accuracy is not None:
+        known, limit = held_out_predictions(classifier, validation, columns, settings)
+    return decide(target_accuracy, accept_above, known, limit=limit, out_of_domain=out_of_domain)
+
+
+def held_out_predictions(
+    classifier: SavedClassifier, validation: str | None, columns: ColumnNames, settings: dict[str, Any]
+) -> tuple[Predictions, str | None]:
+    """Labelled rows that a promise about new rows rests on, and what the promise does not count: those of a
+    file, or the validation rows of the run."""
+    if validation is not None:
         from calmix.inference.prediction import classify, row_predictions
         from calmix.models.loading import trained_labels
 
         labels = classifier.label_names or trained_labels(classifier.checkpoint)
         rows = read_rows(validation, "validation", columns, labels, task=classifier.task)
-        known = row_predictions(classify(classifier, rows, **settings, title="validation").logits, rows)
-    elif target_accuracy is not None:
-        stored = classifier.validation()
-        if stored is None:
-            raise UserError(
-                "no validation rows are known of it: a target accuracy is certified on labelled rows",
-                file=classifier.source,
-                remedy=f"give {argument('validation', 'FILE')}",
-            )
-        known, limit = stored
-    return decide(target_accuracy, accept_above, known, limit=limit, out_of_domain=out_of_domain)
+        logits = classify(classifier, rows, **settings, title="validation").logits
+        return row_predictions(logits, rows), None
+    stored = classifier.validation()
+    if stored is None:
+        raise UserError(
+            "no validation rows are known of it: what is promised of new rows is certified on labelled rows",
+            file=classifier.source,
+            remedy=f"give {argument('validation', 'FILE')}",
+        )
+    return stored
+
+
+def check_validation_used(
+    validation: str | None, target_accuracy: float | None, coverage: float | None
+) -> None:
+    if validation is not None and target_accuracy is None and coverage is None:
+        raise UserError(
+            f"{argument('validation')} is for a target",
+            remedy=f"give {argument('target_accuracy')} or {argument('coverage')} too",
+        )
 
 
 def notes(given: InputRows, answers: Answers, renamed: dict[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,13 @@ class PredictionResult(Result):
             )
         return self.column("accept")
 
+    @property
+    def sets(self) -> list[list[str]]:
+        """The classes that each row may have; asked for with `coverage`."""
+        if "prediction_set" not in self.table.column_names:
+            raise UserError("no prediction sets were asked for", remedy="give coverage=0.9")
+        return [json.loads(one) for one in self.column("prediction_set")]
+
     def tables(self) -> list[Table]:
         from calmix.report.tables import Column, Table
 
@@ -73,7 +81,17 @@ class PredictionResult(Result):
             rule.append(f"accepted: {found['accepted']} of {len(self)} rows ({share})")
         if "rejected_ood" in found:
             rule.append(f"out of domain: {found['rejected_ood']} of {len(self)} rows")
+        rule += set_lines(found)
         return [*(f"note: {note}" for note in found["notes"]), *rule]
+
+
+def set_lines(found: Mapping[str, Any]) -> list[str]:
+    """What the prediction sets promise, and how large they are."""
+    if "set_guarantee" not in found:
+        return []
+    size = f"{found['set_mean_size']:.2f} classes on average, one in {found['set_single_share']:.1%} of rows"
+    limit = [f"note: {found['set_limit']}"] if "set_limit" in found else []
+    return [found["set_guarantee"], f"set size: {size}", *limit]
 
 
 def _cell(value: Any) -> str:
@@ -96,6 +114,9 @@ def predict(
     accept_above: float | None = None,
     validation: Any = None,
     reject_ood: bool = False,
+    coverage: float | None = None,
+    set_method: str = "lac",
+    class_conditional: bool = False,
     text_column: str | None = None,
     pair_column: str | None = None,
     choices_column: str | None = None,
@@ -112,7 +133,8 @@ def predict(
 
     source: a `Run`, a `Comparison` (its recommended model), what `calibrate` returned, or the directory of
     one. input: rows in any form that `calmix.train` takes, labels not needed, or a list of texts; a text
-    alone is the name of a file. With `output` the answers are written too.
+    alone is the name of a file. With `output` the answers are written too. With `coverage`, `prediction_set`
+    holds the true class with that probability (`set_method`: lac, aps or raps).
     """
     if input is None:
         raise UserError("nothing to predict", remedy=f"give {argument('input')}")
@@ -139,6 +161,9 @@ def predict(
         accept_above=accept_above,
         validation=known,
         reject_ood=reject_ood,
+        coverage=coverage,
+        set_method=set_method,
+        class_conditional=class_conditional,
         skip_blank=skip_blank,
         batch_size=batch_size,
         device=device,
