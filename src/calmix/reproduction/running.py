@@ -127,7 +127,8 @@ def plan_block(block: Block, files: TaskFiles, options: Options, work: Path) -> 
     threads = options.threads or (1 if block.scale.name == SMOKE else None)
     base = block.base(files, directory, threads=threads, device=options.device)
     # A run of a second is not worth a process of its own.
-    executor = "inline" if block.scale.name == SMOKE and options.executor == "local" else options.executor
+    is_short = block.scale.name == SMOKE and options.executor == "local" and options.workers is None
+    executor = "inline" if is_short else options.executor
     config = block.comparison(
         base, work / "runs", executor=executor, workers=options.workers, keep_models="all"
     )
