@@ -48,7 +48,7 @@ def test_the_options_of_every_scale_are_those_of_training(name):
         for block in [] if preset.analysis else blocks_of(preset, scale):
             files = TaskFiles("train.csv", "validation.csv", dict.fromkeys(block.task.columns, "test.csv"))
             base = block.base(files, Path("out"), threads=1, device="cpu")
-            assert (base.model, base.bins) == (block.model.model, preset.bins)
+            assert (base.model, base.bins) == (block.model.model, (preset.bins,))
 
 
 @pytest.mark.parametrize("name", preset_names())
