@@ -29,7 +29,7 @@ def make(**given):
     return TrainConfig(**{**NEEDED, **given})
 
 
-@pytest.mark.parametrize("option", OPTIONS.values(), ids=str)
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=list(OPTIONS))
 def test_every_option_says_what_it_is(option):
     assert option.help.endswith("."), "help is a sentence"
     assert option.group in GROUPS
