@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help setup demo test check browser bench results clean
+.PHONY: help setup demo test quick check browser bench results clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train on real reviews, print a table and the path of a report (a few minutes)"
 	@echo "make test    lint, types, import contracts, tests"
+	@echo "make quick   lint and the tests that train nothing (about a minute)"
 	@echo "make check   lint, types and import contracts alone"
 	@echo "make results render the committed comparisons again, without training"
 	@echo "make bench   measure speed and memory against the peers"
@@ -43,6 +44,14 @@ check: $(VENV)/.development
 # One thread for each of the test processes: they share the cores.
 test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+# While you work. What trains, starts processes, opens a browser or simulates for long is left to `make test`.
+QUICK := not trains and not processes and not browser and not simulates
+quick: $(VENV)/.development
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "$(QUICK)"
 
 # The data map is tested in a real browser. Where none can be installed, those tests are skipped.
 browser:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import multiprocessing.process
 import os
+import subprocess
+import sys
 import tempfile
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,89 @@ from tiny import build_encoder, sentences
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["CALMIX_CACHE"] = tempfile.mkdtemp(prefix="calmix-")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# Modules that train in most of their tests, or that share a trained network; single tests carry their mark.
+TRAINING = (
+    "training/",
+    "cli/test_calibrate.py",
+    "cli/test_compare.py",
+    "cli/test_distill.py",
+    "cli/test_images.py",
+    "cli/test_map.py",
+    "cli/test_predict.py",
+    "cli/test_remote_code.py",
+    "cli/test_train.py",
+    "experiments/test_comparison.py",
+    "experiments/test_students.py",
+    "inference/test_out_of_distribution.py",
+    "mixing/test_choices_pairs_and_images.py",
+    "mixing/test_methods.py",
+    "mixing/test_own_method_page.py",
+)
+NOT_TRAINING = (
+    "training/label_noise/test_mapped_rows.py",
+    "training/pipeline/test_fingerprint.py",
+    "training/test_learning.py",
+    "training/test_options.py",
+)
+PROCESSES = (
+    "cli/test_first_answer.py",
+    "data/test_imports.py",
+    "experiments/test_executors.py",
+    "test_imports.py",
+    "training/test_processes.py",
+)
+# Coverage and error rates over many simulated samples: seconds each.
+SIMULATIONS = ("experiments/test_advice_simulation.py", "experiments/test_bootstrap.py")
+
+current: list[pytest.Item] = []
+"""The test that runs, where `make quick` leaves out those with a mark."""
+
+
+def pytest_collection_modifyitems(items):
+    tests = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(tests).as_posix() if item.path.is_relative_to(tests) else ""
+        if place.startswith(TRAINING) and place not in NOT_TRAINING:
+            item.add_marker(pytest.mark.trains)
+        if place in SIMULATIONS:
+            item.add_marker(pytest.mark.simulates)
+        if place in PROCESSES:
+            item.add_marker(pytest.mark.processes)
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.processes)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if "not trains" in item.config.option.markexpr:
+        current[:] = [item]
+        guard_calls()
+
+
+def guard_calls() -> None:
+    """A test that lost its mark fails in `make quick` where it trains or starts a process."""
+    guard(subprocess.Popen, "__init__", "processes", "starts a process")
+    guard(multiprocessing.process.BaseProcess, "start", "processes", "starts a process")
+    trainer = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
+    if trainer is not None:
+        guard(trainer, "train", "trains", "trains a network")
+
+
+def guard(owner, name, mark, what) -> None:
+    call = getattr(owner, name)
+    if hasattr(call, "is_guarded"):
+        return
+
+    @wraps(call)
+    def guarded(*args, **kwargs):
+        if current and current[0].get_closest_marker(mark) is None:
+            pytest.fail(f"this test {what}: give it @pytest.mark.{mark}", pytrace=False)
+        return call(*args, **kwargs)
+
+    guarded.is_guarded = True
+    setattr(owner, name, guarded)
 
 
 @pytest.fixture(scope="session")

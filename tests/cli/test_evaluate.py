@@ -138,6 +138,7 @@ def run(reviews, encoders, tmp_path_factory):
     return train(config).path
 
 
+@pytest.mark.trains
 def test_a_run_gives_its_own_metrics_again(calmix, run):
     code, out, err = calmix("evaluate", run, "--no-intervals", "--json")
     assert code == 0, err
@@ -154,6 +155,7 @@ def test_a_run_gives_its_own_metrics_again(calmix, run):
     assert len(found) == 2 * len(splits)
 
 
+@pytest.mark.trains
 def test_a_checkpoint_on_a_labelled_file_says_what_the_run_stored(calmix, run, reviews):
     code, out, err = calmix(
         "evaluate", "--model", run / "model", "--data", reviews / "test.csv", "--max-length", 64,
@@ -167,6 +169,7 @@ def test_a_checkpoint_on_a_labelled_file_says_what_the_run_stored(calmix, run, r
     assert found["nll"] == pytest.approx(stored["nll"], abs=1e-5)
 
 
+@pytest.mark.trains
 def test_a_checkpoint_is_compared_with_a_run_on_the_same_rows(calmix, run, reviews, tmp_path):
     shutil.copy(reviews / "test.csv", tmp_path / "test.csv")
     code, out, err = calmix(
@@ -182,6 +185,7 @@ def test_a_checkpoint_is_compared_with_a_run_on_the_same_rows(calmix, run, revie
     assert nll["difference"] == pytest.approx(0.0, abs=1e-5)
 
 
+@pytest.mark.trains
 def test_columns_of_other_names(calmix, run, reviews, tmp_path):
     rows = list(csv.DictReader((reviews / "test.csv").open()))
     (tmp_path / "other.jsonl").write_text(
