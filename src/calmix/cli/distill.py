@@ -30,7 +30,7 @@ def distill(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a student on labels and on what a teacher says about the same rows.
+    """Train a student on the labels and a teacher's predictions.
 
     The teacher reads the texts once, with its own tokenizer; its logits are kept. The loss of a row is α
     times that of the method plus (1 - α) τ² KL(teacher || student), both tempered by τ.

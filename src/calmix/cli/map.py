@@ -74,7 +74,7 @@ def map_rows(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Map the training rows by what training said about them, and list those to look at first.
+    """Draw the data map of a run, and list the rows that are most likely mislabelled.
 
     Without --retrain the list is no test: it holds the rows of the lowest area under the margin.
 

@@ -18,7 +18,7 @@ def ood(
     ],
     in_source: Annotated[
         str | None,
-        typer.Option("--in", help="Data like the training data. Default: the run's test without a name."),
+        typer.Option("--in", help="In-domain rows. Default: the run's test set without a name."),
     ] = None,
     out: Annotated[
         list[str] | None,
@@ -55,7 +55,7 @@ def ood(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell data like the training data from other data, by what the model says: AUROC, AUPR and FPR@95.
+    """Out-of-distribution detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
 
     Example: calmix ood run --in test.npz --out letters=notmnist.npz --noise gaussian
 

@@ -5,11 +5,11 @@ classifier      `CalibratedTextClassifier`: texts in, calibrated probabilities o
 compare         Which method is best on these data: many runs, paired statistics, a recommendation
 data_arguments  The data arguments of a workflow: names stay names, objects are held in memory
 detect_ood      Does a model know what it does not know: in-domain against other data, by its scores
-distill         Train a small student on labels and on what a teacher says about the same rows
+distill         Train a small student on the labels and a teacher's predictions
 evaluate        How well calibrated are predictions: those one has, those of a run, or of a model
 map             Which training rows are easy, ambiguous, probably mislabelled
 options         The options of training as Python arguments
-predict         Labels with a confidence that can be acted on: which answers may be accepted
+predict         Labels with a confidence that can be acted on: which predictions may be accepted
 push            Share a run, or the recommended run of a comparison, on the Hugging Face Hub
 reproduce       A table or figure of the papers, with a verdict on every claim
 result          What the results of workflows have in common: they print tables and lines

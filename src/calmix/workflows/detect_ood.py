@@ -76,7 +76,7 @@ def detect_ood(
     device: str = "auto",
     trust_remote_code: bool = False,
 ) -> OodResult:
-    """Tell data like the training data from other data by what the model says: AUROC, AUPR and FPR@95.
+    """Out-of-distribution detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
 
         found = calmix.detect_ood(run, out={"imdb": imdb}, noise="gaussian")
         found.scores, found.report

@@ -1,4 +1,4 @@
-"""Train a small student on labels and on what a teacher says about the same rows."""
+"""Train a small student on the labels and a teacher's predictions."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def map(
     device: str | None = None,
     threads: int | None = None,
 ) -> MapResult:
-    """Map the training rows by what training said about them, and list those to look at first.
+    """Draw the data map of a run, and list the rows that are most likely mislabelled.
 
         found = calmix.map(run, output="map")
         found.suspects, found.rows().to_pandas()

@@ -1,4 +1,4 @@
-"""Labels with a confidence that can be acted on: which answers may be accepted automatically."""
+"""Labels with a confidence that can be acted on: which predictions may be accepted automatically."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def predict(
     device: str = "auto",
     trust_remote_code: bool = False,
 ) -> PredictionResult:
-    """Predict rows, and say which answers may be accepted automatically.
+    """Predict rows, and say which predictions may be accepted automatically.
 
         answers = calmix.predict(run, ["a warm and clever film"], target_accuracy=0.95)
         answers.labels, answers.confidence, answers.accept, answers.to_pandas()
