@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help setup demo test quick check browser bench results clean
+.PHONY: help setup demo test quick check browser bench results docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make quick   lint and the tests that train nothing (about a minute)"
 	@echo "make check   lint, types and import contracts alone"
 	@echo "make results render the committed comparisons again, without training"
+	@echo "make docs    build the documentation into docs/_build/html"
 	@echo "make bench   measure speed and memory against the peers"
 	@echo "make setup   create .venv with everything in it"
 
@@ -69,5 +70,14 @@ results: $(VENV)/.demo
 	  $(BIN)/calmix compare --from "$$(dirname "$$runs")" || exit 1; done
 	$(BIN)/calmix reproduce --from results/reproduction
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable ".[docs]"
+	@touch $@
+
+# A warning is an error. The tutorials are run by a test (tests/docs).
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-run docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache

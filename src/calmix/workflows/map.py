@@ -33,7 +33,7 @@ NOT_A_TEST = (
 )
 CORRECTIONS = (
     "correct labels in datamap.html, download corrections.csv, and train again with the corrected file: see "
-    "'calmix map' in the README"
+    "docs/guides/map.md"
 )
 
 
