@@ -83,7 +83,7 @@ def test_a_student_of_fewer_layers_learns_labels_and_answers(student, teacher, r
     assert pq.read_table(run / "dynamics.parquet").num_rows == 96
     report, card = (run / "report.html").read_text(), (run / "model" / "README.md").read_text()
     assert "τ = 2, α = 0.3" in report
-    assert "its calibrated answers" in report
+    assert "its calibrated predictions" in report
     assert "calmix distill --config config.yaml" in report
     assert "distilled from run (temperature τ = 2, weight of the labels α = 0.3)" in card
     assert str(teacher) not in card, "a card goes round, paths stay here"

@@ -143,7 +143,7 @@ def test_without_in_the_run_s_own_test_is_the_familiar_set(calmix, run, folder):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ([], "nothing to tell apart; give --out NAME=FILE or --noise gaussian"),
+        ([], "nothing to compare; give --out NAME=FILE or --noise gaussian"),
         (["--noise", "pink"], "--noise is 'pink'; there is gaussian"),
         (["--out", "gone.npz"], "gone.npz: no such file"),
         (["--out", "a=x.npz", "--out", "A=y.npz"], "two sets are named 'A'"),
