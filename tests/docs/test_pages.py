@@ -13,6 +13,7 @@ from execute import PageError, commands_of, in_this_process, run_page, shown_lin
 PAGES = ["first_use.md"]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run(page, encoders, tmp_path, monkeypatch):
     monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "cache"))
