@@ -14,6 +14,7 @@ options           Options that all verbs share: `--config` and `--json`
 predict           `calmix predict`: labels with a confidence that can be acted on
 push              `calmix push`: share a calibrated model on the Hugging Face Hub
 reproduce         `calmix reproduce`: show me the papers' tables
+surroundings      What the machine allows: a terminal that knows few characters, places that are read-only
 train             `calmix train`: from labelled files to a calibrated classifier
 training_options  The options that every verb which trains has: data, training
 """

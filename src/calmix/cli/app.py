@@ -22,6 +22,7 @@ from calmix.cli import (
 )
 from calmix.cli import map as data_map
 from calmix.cli.interruption import INTERRUPTED, TERMINATED, Terminated, how_to_continue, raise_on_termination
+from calmix.cli.surroundings import os_error_line, print_what_a_terminal_cannot_show
 from calmix.printable import say
 from calmix.runtime.optional_packages import missing_extra
 from calmix.runtime.processes import destroy_process_group
@@ -74,6 +75,7 @@ def root(
 def main(arguments: list[str] | None = None) -> None:
     """Exit 0 on success, 2 with one line on invalid input, 1 (with a traceback) on a fault of calmix."""
     given = sys.argv[1:] if arguments is None else arguments
+    print_what_a_terminal_cannot_show()
     try:
         raise_on_termination()
         code = app(arguments, prog_name="calmix", standalone_mode=False)
@@ -82,6 +84,11 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as error:
         said = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _complain(" ".join(said.split()))
+    except OSError as error:
+        line = os_error_line(error)
+        if line is None:
+            raise
+        code = _complain(line)
     except ImportError as error:
         line = missing_extra(error)
         if line is None:

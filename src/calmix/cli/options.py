@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from calmix.io.records import PARSER_ERRORS, parser_words
 from calmix.printable import printable, printable_json
 from calmix.training.configuration import OPTIONS
 from calmix.training.options import check_known
@@ -30,9 +31,11 @@ def load_config(context: typer.Context, file: Path | None) -> Path | None:
     if not file.is_file():
         raise UserError("no such configuration file", file=file)
     try:
-        content = yaml.safe_load(file.read_text()) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"not valid YAML ({' '.join(str(error).split())})", file=file) from error
+        content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise UserError(f"cannot be read ({error.strerror})", file=file) from None
+    except PARSER_ERRORS as error:
+        raise UserError(f"not valid YAML ({parser_words(error)})", file=file) from None
     if not isinstance(content, dict):
         raise UserError("a configuration file holds 'option: value' lines", file=file)
     values = {str(key).replace("-", "_"): value for key, value in content.items() if value is not None}

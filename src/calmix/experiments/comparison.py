@@ -10,7 +10,6 @@ DIR/config.yaml           the effective options; `calmix compare --config` takes
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shlex
 import sys
@@ -31,6 +30,7 @@ from calmix.experiments.required_runs import DEFAULT_MARGIN
 from calmix.experiments.results import Results, collect
 from calmix.experiments.significance import with_significance
 from calmix.experiments.summary import mark_better, summarise, write_summary
+from calmix.io.records import read_json_record
 from calmix.io.run_directory import CELLS_FILE, is_comparison, write_json, write_yaml
 from calmix.mixing.catalogue import check_method
 from calmix.runtime.option_values import parse_bins
@@ -123,7 +123,7 @@ class Plan:
 
     @classmethod
     def read(cls, directory: Path) -> Plan:
-        stored = json.loads((directory / CELLS_FILE).read_text())
+        stored = read_json_record(directory / CELLS_FILE)
         arms = {arm["name"]: Arm(**arm) for arm in stored["arms"]}
         cells = [Cell(arms[cell["arm"]], cell["seed"], cell["fingerprint"]) for cell in stored["cells"]]
         return cls(stored["config"], list(arms.values()), cells, stored.get("store", OWN_STORE))

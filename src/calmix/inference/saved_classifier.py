@@ -5,13 +5,12 @@ Opened without torch: what is not there is said at once.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames, Task
+from calmix.io.records import read_json_record
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
 
@@ -51,7 +50,7 @@ class SavedClassifier:
         stored = self.source / "predictions" / "validation.parquet"
         if not stored.is_file():
             return None
-        facts = json.loads((self.source / "calibration.json").read_text(encoding="utf-8"))
+        facts = read_json_record(self.source / "calibration.json")
         same = facts.get("fitted_on") == "validation" and facts.get("method") != "temperature"
         limit = f"{facts['method']} was fitted on these very rows, which the guarantee does not count"
         return read_predictions(stored), limit if same else None
@@ -112,9 +111,6 @@ def _of_calibrated(source: Path) -> SavedClassifier:
 
 def _task_of(checkpoint: Path) -> Task | None:
     """Whether a head chooses or sees; texts and pairs of texts have the same head."""
-    try:
-        config: dict[str, Any] = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"no readable config.json ({error})", file=checkpoint) from None
+    config = read_json_record(checkpoint / "config.json")
     head = str((config.get("architectures") or [""])[0])
     return "choice" if "MultipleChoice" in head else "image" if "ImageClassification" in head else None

@@ -12,6 +12,7 @@ opening         The bytes of a file, unpacked where its name ends in `.gz`
 parquet_files   Parquet files, whole or in batches
 parser_errors   What parsers raise about a broken file, turned into one line for the user
 permissions     Who may read what was written: as the umask says
+records         Records in JSON and YAML: what runs, comparisons and checkpoints say about themselves
 run_directory   The run directory: what a run leaves on disk, and where
 separated       Comma- and tab-separated values: a header, then one row per record
 spreadsheet     Cells for spreadsheets: in a csv that people open, a text must not be run as a formula

@@ -31,6 +31,7 @@ from typing import Any
 import yaml
 
 from calmix.io.manifest import find_damage
+from calmix.io.records import read_json_record, read_yaml_record
 from calmix.user_error import UserError
 
 CELLS_FILE = "cells.json"  # marks the directory of a comparison
@@ -192,16 +193,16 @@ class RunDirectory:
         return self.metrics_file.is_file()
 
     def config(self) -> dict[str, Any]:
-        return dict(yaml.safe_load(self.config_file.read_text(encoding="utf-8")))
+        return dict(read_yaml_record(self.config_file))
 
     def metrics(self) -> dict[str, Any]:
-        return dict(json.loads(self.metrics_file.read_text(encoding="utf-8")))
+        return read_json_record(self.metrics_file)
 
     def guidance(self) -> dict[str, Any]:
-        return dict(json.loads(self.guidance_file.read_text(encoding="utf-8")))
+        return read_json_record(self.guidance_file)
 
     def calibration(self) -> dict[str, Any]:
-        return dict(json.loads(self.calibration_file.read_text(encoding="utf-8")))
+        return read_json_record(self.calibration_file)
 
     def damage(self, within: str = "") -> str | None:
         """The first file that is not as it was when the run was finished, of those that start with `within`.

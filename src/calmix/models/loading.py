@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.io.records import read_json_record
 from calmix.models.folding import CONFIG_KEY
 from calmix.models.hf_compat import first_position, is_choice_class, is_image_class, reads_images
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs
@@ -143,7 +143,7 @@ def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrai
     register_networks()
     family: Any = AutoModelForSequenceClassification
     with _as_user_error(str(directory), "model"):
-        architectures = json.loads((directory / "config.json").read_text()).get("architectures") or [""]
+        architectures = read_json_record(directory / "config.json").get("architectures") or [""]
         if is_choice_class(architectures[0]):
             family = AutoModelForMultipleChoice
         elif is_image_class(architectures[0]):
@@ -161,7 +161,7 @@ def trained_labels(directory: Path) -> tuple[str, ...] | None:
     transformers calls the classes of an unnamed head LABEL_0, LABEL_1, ...: their names are then 0, 1, ...
     """
     with _as_user_error(str(directory), "model"):
-        config = json.loads((directory / "config.json").read_text())
+        config = read_json_record(directory / "config.json")
         if is_choice_class((config.get("architectures") or [""])[0]):
             return None
         names = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calmix.io.records import read_json_record
 from calmix.models.hf_compat import LAYER_COUNTS, WIDTHS, has_hub_file
 from calmix.models.loading import resolve_model
 from calmix.runtime.hub import offline_if_unreachable
@@ -29,10 +29,7 @@ def network_scale(name: str) -> NetworkScale:
     directory = Path(resolve_model(name))
     if directory.is_dir():
         file = directory / "config.json"
-        try:
-            config = json.loads(file.read_text()) if file.is_file() else {}
-        except ValueError:
-            config = {}  # loading it says what is wrong with it
+        config = read_json_record(file) if file.is_file() else {}
         is_sentence_encoder = any((directory / each).is_file() for each in SENTENCE_ENCODER_FILES)
         return NetworkScale(layer_weights(config), is_sentence_encoder)
     from transformers import AutoConfig

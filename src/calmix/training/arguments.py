@@ -90,8 +90,11 @@ def as_numbers(settings: Mapping[str, Any]) -> dict[str, Any]:
     >>> as_numbers({"weight_decay": "1e-2", "optim": "sgd"})
     {'weight_decay': 0.01, 'optim': 'sgd'}
     """
-    kinds = {field.name: str(field.type) for field in fields(MixupArguments)}
+    kinds = {field.name: field.type for field in fields(MixupArguments)}
+    for name, value in settings.items():
+        if kinds.get(name) is bool and not isinstance(value, bool):
+            raise UserError(f"trainer: {name} is {value!r}", remedy="give true or false")
     return {
-        name: float(value) if isinstance(value, str) and "float" in kinds.get(name, "") else value
+        name: float(value) if isinstance(value, str) and "float" in str(kinds.get(name, "")) else value
         for name, value in settings.items()
     }

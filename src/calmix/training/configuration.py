@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,20 @@ DECIDED = {
     "load_best_model_at_end": BEST_EPOCH,
     "metric_for_best_model": BEST_EPOCH,
     "greater_is_better": BEST_EPOCH,
+    "eval_delay": BEST_EPOCH,
+    "prediction_loss_only": BEST_EPOCH,
+    "push_to_hub": "'calmix push'",
     "dataloader_drop_last": "all rows",
+}
+# The least values of Trainer fields that transformers itself takes unchecked.
+LEAST_OF_TRAINER = {
+    "gradient_accumulation_steps": 1,
+    "per_device_eval_batch_size": 1,
+    "eval_accumulation_steps": 1,
+    "dataloader_num_workers": 0,
+    "warmup_steps": 0,
+    "weight_decay": 0,
+    "max_grad_norm": 0,
 }
 # Fields of the Trainer that have no effect beside these options.
 REPLACED = {
@@ -146,11 +160,11 @@ class TrainConfig:
     epochs: int | None = option(
         None,
         "Passes over the training rows. Default: 3 to 20, more for fewer rows (text-cnn 25, images 30).",
-        TRAINING, least=1, trainer="num_train_epochs",
+        TRAINING, least=1, most=1_000_000, trainer="num_train_epochs",
     )
     batch_size: int = option(
         16, "Rows per device (text-cnn 50, images 128).",
-        TRAINING, least=1, trainer="per_device_train_batch_size",
+        TRAINING, least=1, most=1_000_000, trainer="per_device_train_batch_size",
     )
     first_stage_batch_size: int | None = option(
         None, "Rows per device of the plain run and the threshold passes. Default: --batch-size.",
@@ -213,7 +227,9 @@ class TrainConfig:
         TRAINING, choices=DYNAMICS, trainer="dynamics",
     )
     device: str = option("auto", "Where to train.", TRAINING, vary=False, choices=DEVICES)
-    threads: int | None = option(None, "CPU threads. Default: all cores.", TRAINING, vary=False, least=1)
+    threads: int | None = option(
+        None, "CPU threads. Default: all cores.", TRAINING, vary=False, least=1, most=4096
+    )
     plain_run: str | None = option(
         None,
         "The plain run a guided method starts from. Default: one with the same settings is found or made.",
@@ -338,6 +354,8 @@ class TrainConfig:
         for name in self.trainer:
             if name in OWNED:
                 raise UserError(f"trainer: {name} is calmix's own", remedy=f"use {OWNED[name]}")
+        for name, least in LEAST_OF_TRAINER.items():
+            check_trainer_number(name, self.trainer.get(name), least)
         if self.trainer.get("eval_strategy", "epoch") not in ("epoch", "steps"):
             raise UserError("trainer: without evaluation no epoch can be chosen", remedy="use epoch or steps")
         for own, read in (("optimizer", parse_optimizer), ("schedule", read_schedule)):
@@ -431,6 +449,24 @@ class TrainConfig:
             for name, declared in OPTIONS.items()
             if declared.affects != "nothing" and ours.get(name) != theirs.get(name)
         ]
+
+
+def check_trainer_number(name: str, value: Any, least: float) -> None:
+    """Refuse what is not a finite number of at least `least`; YAML reads 1e-2 as text.
+
+    >>> check_trainer_number("weight_decay", "1e-2", 0)
+    >>> check_trainer_number("gradient_accumulation_steps", -1, 1)
+    Traceback (most recent call last):
+    calmix.user_error.UserError: trainer: gradient_accumulation_steps is -1; give a number of at least 1
+    """
+    if value is None:
+        return
+    try:
+        is_valid = not isinstance(value, bool) and least <= float(value) < math.inf
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise UserError(f"trainer: {name} is {value}", remedy=f"give a number of at least {least}")
 
 
 OPTIONS = options_of(TrainConfig)

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from calmix.io.records import PARSER_ERRORS, parser_words
 from calmix.user_error import UserError
 
 
@@ -38,5 +39,5 @@ def parse_value(text: str, where: str) -> Any:
             continue
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"{where} has no readable value") from error
+    except PARSER_ERRORS as error:
+        raise UserError(f"{where} has no readable value ({parser_words(error)})") from None

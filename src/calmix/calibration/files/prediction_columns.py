@@ -160,6 +160,10 @@ def _from_lists(
     if unequal.size:
         row = int(unequal[0])
         raise uneven_lists(file, name, first_row + row + 1, int(lengths[row]), int(lengths[0]))
+    if lengths[0] == 0:
+        raise UserError(
+            "an empty list", file=file, row=first_row + 1, column=name, remedy="write one number per class"
+        )
     flat = _flat(array)
     if flat.null_count:
         position = _first_null(flat)

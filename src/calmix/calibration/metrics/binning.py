@@ -30,9 +30,15 @@ Closed = Literal["right", "left"]
 BLOCK_ROWS = 1 << 16
 
 
+# Arrays of all bins and classes are made; a calibration error of more bins than rows says nothing.
+MOST_BINS = 100_000
+
+
 def check_bins(bins: int, closed: str) -> None:
     if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
         raise ValueError(f"bins must be a whole number above 0, not {bins!r}")
+    if bins > MOST_BINS:
+        raise ValueError(f"bins must be at most {MOST_BINS:,}, not {bins:,}")
     if closed not in ("right", "left"):
         raise ValueError(f"closed must be 'right' or 'left', not {closed!r}")
 

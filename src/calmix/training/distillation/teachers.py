@@ -7,7 +7,6 @@ matched to those of the training data by name, never by guess.
 from __future__ import annotations
 
 import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from calmix.calibration.files.prediction_files import read_answers
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.inference.prediction import predict_with_checkpoint
+from calmix.io.records import read_json_record
 from calmix.io.run_directory import RunDirectory
 from calmix.models.folding import CONFIG_KEY
 from calmix.models.loading import checkpoint_fingerprint, trained_labels
@@ -207,7 +207,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
     if directory != path:
         run.check_undamaged("model/", f"train it again; a model that you changed yourself is {directory}")
     labels = trained_labels(directory)
-    facts = json.loads((directory / "config.json").read_text(encoding="utf-8")).get(CONFIG_KEY) or {}
+    facts = read_json_record(directory / "config.json").get(CONFIG_KEY) or {}
     if not keeps_temperature and facts.get("method", "temperature") != "temperature":
         raise UserError(
             f"{facts['method']} scaling is part of this checkpoint and cannot be taken out again",

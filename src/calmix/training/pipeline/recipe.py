@@ -189,7 +189,7 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
     }
     try:
         return MixupArguments(**{**settings, **as_numbers(config.trainer)})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ImportError) as error:
         raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
 
 
