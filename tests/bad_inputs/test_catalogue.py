@@ -9,6 +9,8 @@ import pytest
 
 from bad_inputs.catalogue import CASES
 
+pytestmark = pytest.mark.trains  # the run that is damaged
+
 
 @pytest.fixture(scope="module")
 def made(reviews, encoders, tmp_path_factory):

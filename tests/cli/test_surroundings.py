@@ -9,6 +9,7 @@ import pytest
 from calmix.cli.app import main
 
 
+@pytest.mark.processes
 def test_an_ascii_terminal_gets_every_line(tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text("label,prob_é,prob_ü\n" + "é,.9,.1\nü,.2,.8\né,.3,.7\n" * 20, encoding="utf-8")

@@ -21,7 +21,8 @@ REMEDY = "restore it, or make it again"
 class MissingKey(UserError, KeyError):
     """A key that a record lacks: for the user a damaged file, for code that asks a `KeyError` as ever."""
 
-    __str__ = Exception.__str__
+    def __str__(self) -> str:  # a KeyError would show the quoted line
+        return Exception.__str__(self)
 
 
 class Record(dict[str, Any]):
