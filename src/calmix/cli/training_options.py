@@ -14,7 +14,7 @@ from calmix.cli.options import config_tables, parse_assignments, text_assignment
 from calmix.mixing.catalogue import method_cards
 from calmix.training.configuration import OPTIONS
 from calmix.training.options import TRAINING, Option
-from calmix.user_error import flag_of
+from calmix.user_error import UserError, flag_of
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Alpha = Annotated[
@@ -93,7 +93,10 @@ def training_values(context: typer.Context) -> dict[str, Any]:
         if option.kind is dict:
             parse = parse_assignments if option.parse is None else text_assignments
             parsed = parse(given.get(option.parameter), flag_of(name))
-            values[name] = {**tables.get(name, {}), **parsed}
+            table = tables.get(name, {})
+            if not isinstance(table, dict):
+                raise UserError(f"{name} is {table!r:.60}", remedy="give a table of names and values")
+            values[name] = {**table, **parsed}
         elif name in given:
             values[name] = given[name]
     if given.get("alpha") is not None:
