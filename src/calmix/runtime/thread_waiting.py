@@ -1,9 +1,8 @@
 """How the threads of a computation wait for each other; needs no torch, since it must be said before torch is
 loaded.
 
-By default a thread of OpenMP that has nothing to do runs in circles, for the next piece of work comes soon.
-On a machine that others use, the circles take the time of the thread that is waited for. On two cores with a
-load of 12, a training step with two threads took 3.8-5.1 s so, and 0.6-1.2 s where threads sleep instead.
+By default an idle thread of OpenMP spins, since the next piece of work comes soon. On a machine that others use,
+spinning takes the time of the very thread that is waited for.
 """
 
 from __future__ import annotations
