@@ -14,7 +14,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "calmix"
-exclude_patterns = ["_build"]
+# The notes in methods/ are read into the generated page of each method.
+exclude_patterns = ["_build", "methods/*"]
 # Blocks of shell sessions hold what a command printed, which no lexer knows.
 highlight_language = "none"
 

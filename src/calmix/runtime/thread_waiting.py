@@ -1,8 +1,8 @@
 """How the threads of a computation wait for each other; needs no torch, since it must be said before torch is
 loaded.
 
-By default an idle thread of OpenMP spins, since the next piece of work comes soon. On a machine that others use,
-spinning takes the time of the very thread that is waited for.
+By default an idle thread of OpenMP spins, since the next piece of work comes soon. On a machine that others
+use, spinning takes the time of the very thread that is waited for.
 """
 
 from __future__ import annotations
