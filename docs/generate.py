@@ -48,12 +48,12 @@ def method_pages() -> Iterator[tuple[str, str]]:
             continue
         about = inspect.cleandoc(ast.get_docstring(ast.parse(files[name].read_text(encoding="utf-8"))) or "")
         facts = {
-            "pairs": card.pairs,
-            "mix point": card.mix_point,
-            "needs": ", ".join(card.needs) or "nothing but the rows",
-            "paper": f"{card.citation} ([references](../../references.md))" if card.citation else "–",
+            "pairs": escape(card.pairs),
+            "mix point": escape(card.mix_point),
+            "needs": escape(", ".join(card.needs) or "nothing but the rows"),
+            "paper": f"{escape(card.citation)} ([references](../../references.md))" if card.citation else "–",
         }
-        table = "\n".join(f"| {key} | {escape(value)} |" for key, value in facts.items())
+        table = "\n".join(f"| {key} | {value} |" for key, value in facts.items())
         options = "\n".join(
             f"| `{option}` | `{default}` |" for option, default in sorted(card.options.items())
         )
