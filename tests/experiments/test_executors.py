@@ -156,5 +156,5 @@ def test_tasks_are_started_in_their_order_and_each_failure_is_told(tiny, tmp_pat
     outcomes = run(LocalExecutor(2), tasks, started=lambda task: order.append(task.fingerprint))
     assert order == [task.fingerprint for task in tasks]
     assert {outcome.reason for outcome in outcomes.values()} == {
-        "--epochs is -1; give a whole number of at least 1"
+        "epochs is -1; give a whole number of at least 1 and of at most 1000000"
     }

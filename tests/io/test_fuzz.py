@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from calmix.io.tables import read_table, table_batches
@@ -67,6 +67,7 @@ def write(path, content: bytes):
 @pytest.mark.parametrize("extension", FORMATS)
 @FUZZ
 @given(content=st.binary(max_size=200) | st.lists(PIECES, max_size=30).map(b"".join))
+@example(content=b",\n\n,")  # two columns without a name, in two batches
 def test_any_bytes(extension, tmp_path, content):
     read_everything(write(tmp_path / f"a{extension}", content))
 

@@ -4,6 +4,7 @@ import json
 import pickle
 
 import pytest
+import yaml
 
 from calmix.io.records import Record, read_json_record, read_yaml_record
 from calmix.user_error import UserError
@@ -58,3 +59,10 @@ def test_a_missing_file_and_a_missing_key_are_named(tmp_path):
             missing()
     again = pickle.loads(pickle.dumps(record))  # a comparison sends records between processes
     assert again == record and isinstance(again, Record)
+
+
+def test_a_record_is_written_as_yaml_like_any_mapping(tmp_path):
+    file = tmp_path / "metrics.json"
+    file.write_text('{"config": {"bins": 15, "trainer": {}}}')
+    content = read_json_record(file)
+    assert yaml.safe_load(yaml.safe_dump(dict(content))) == {"config": {"bins": 15, "trainer": {}}}

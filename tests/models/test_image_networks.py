@@ -241,6 +241,6 @@ def test_images_of_one_size_are_capped_too_unless_a_size_is_asked_for():
 
 def test_sizes_and_options_that_cannot_be():
     assert image_size_for("resnet18", [(20, 30)], asked=[16, 24]) == (16, 24)
-    with pytest.raises(UserError, match="image_size=10; give pixels, at least 32"):
+    with pytest.raises(UserError, match="'image_size': 10}; give pixels, at least 32"):
         image_size_for("vgg16", [(64, 64)], asked=10)
     assert last_linear(SMALL["vgg"]()).out_features == 3

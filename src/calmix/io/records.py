@@ -44,6 +44,10 @@ class Record(dict[str, Any]):
         return Record, (dict(self), self.file)
 
 
+# PyYAML's safe dumper knows the type `dict` alone, not what inherits from it.
+yaml.SafeDumper.add_representer(Record, yaml.SafeDumper.represent_dict)
+
+
 def damaged(file: str | Path, problem: str) -> UserError:
     return UserError(f"damaged: {problem}", file=file, remedy=REMEDY)
 

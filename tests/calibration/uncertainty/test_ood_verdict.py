@@ -67,8 +67,8 @@ def test_a_rare_difference_is_recommended_by_chance_no_more_often_than_stated():
         (0.95, "separates b from a well"),
         (0.8, "separates b from a fairly well"),
         (0.6, "separates b from a poorly"),
-        (0.549, "no better than guessing"),
-        (0.451, "no better than guessing"),
+        (0.549, "does not distinguish b from a better than chance"),
+        (0.451, "does not distinguish b from a better than chance"),
         (0.3, "is higher on b than on a"),
     ],
 )

@@ -248,7 +248,7 @@ def test_classes_that_are_numbers_are_found_by_them_and_labels_are_not_read(tmp_
 
 def test_no_temperature_can_be_taken_out_of_a_predictions_file(tmp_path):
     file_teacher(tmp_path, row_id=["row-0"], logit_negative=[0.0], logit_positive=[1.0])
-    with pytest.raises(UserError, match=r"file\.parquet: .* which temperature is in its answers"):
+    with pytest.raises(UserError, match=r"file\.parquet: .* which temperature its predictions carry"):
         open_teacher(str(tmp_path / "file.parquet"), keeps_temperature=False)
 
 
