@@ -50,6 +50,16 @@ def draw_labels(true: Floats, generator: np.random.Generator) -> np.ndarray[Any,
     return np.minimum(below.sum(axis=1), true.shape[1] - 1)
 
 
+def matthews(true: Floats, best: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+    """(accuracy - sum_k p_k t_k) / sqrt((1 - sum p_k^2)(1 - sum t_k^2)): p_k predicted, t_k true shares."""
+    rows, classes = true.shape
+    said = np.bincount(best, minlength=classes) / rows
+    shares = true.mean(axis=0)
+    spread = (1.0 - said @ said) * (1.0 - shares @ shares)
+    hits = true[np.arange(rows), best].mean()
+    return float((hits - said @ shares) / np.sqrt(spread)) if spread > 0 else 0.0
+
+
 class Truth:
     """What the metrics of an infinitely large sample would be."""
 
@@ -74,8 +84,12 @@ class Truth:
         by_class = np.bincount(cell, weights=(true - given).ravel(), minlength=BINS * classes) / n
         square = (given**2).sum(axis=1) - 2.0 * (given * true).sum(axis=1) + 1.0
         aurc = float((errors / np.arange(1, n + 1)).mean())
+        top = np.argsort(-given, axis=1, kind="stable")[:, :5]
         self.values = {
             "accuracy": 1.0 - risk,
+            "mcc": matthews(true, best),
+            "top5_accuracy": float(np.take_along_axis(true, top, axis=1).sum() / n),
+            "confidence_gap": float(-gap.mean()),
             "nll": float(-(true * logs).sum() / n),
             "brier": float(square.mean()),
             "ece": float(np.abs(by_bin).sum()),

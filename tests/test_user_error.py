@@ -16,7 +16,7 @@ SOURCE = Path(calmix.__file__).parent
 
 def test_one_message_is_worded_for_both(calmix, reviews, tmp_path):
     given = {"train": str(reviews / "train.csv"), "output": str(tmp_path / "run"), "batch_size": 0}
-    said = "batch_size is 0; give a whole number of at least 1"
+    said = "batch_size is 0; give a whole number of at least 1 and of at most 1000000"
     with pytest.raises(UserError) as error:
         TrainConfig(**given)
     assert str(error.value) == said

@@ -143,7 +143,7 @@ def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrai
     register_networks()
     family: Any = AutoModelForSequenceClassification
     with _as_user_error(str(directory), "model"):
-        architectures = read_json_record(directory / "config.json").get("architectures") or [""]
+        architectures = checkpoint_config(directory).get("architectures") or [""]
         if is_choice_class(architectures[0]):
             family = AutoModelForMultipleChoice
         elif is_image_class(architectures[0]):
@@ -155,13 +155,21 @@ def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrai
     return model
 
 
+def checkpoint_config(directory: Path) -> dict[str, Any]:
+    """What a checkpoint says about itself; a directory that says nothing is none, rather than a damaged one."""
+    file = directory / "config.json"
+    if not file.exists():
+        raise FileNotFoundError(f"{file} is not there")
+    return read_json_record(file)
+
+
 def trained_labels(directory: Path) -> tuple[str, ...] | None:
     """The label names of a saved classifier, in the order of its logits; None for multiple choice.
 
     transformers calls the classes of an unnamed head LABEL_0, LABEL_1, ...: their names are then 0, 1, ...
     """
     with _as_user_error(str(directory), "model"):
-        config = read_json_record(directory / "config.json")
+        config = checkpoint_config(directory)
         if is_choice_class((config.get("architectures") or [""])[0]):
             return None
         names = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
