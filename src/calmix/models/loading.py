@@ -156,7 +156,7 @@ def load_trained(directory: Path, *, trust_remote_code: bool = False) -> PreTrai
 
 
 def checkpoint_config(directory: Path) -> dict[str, Any]:
-    """What a checkpoint says about itself; a directory that says nothing is none, rather than a damaged one."""
+    """What a checkpoint says about itself; a directory that says nothing is none, not a damaged one."""
     file = directory / "config.json"
     if not file.exists():
         raise FileNotFoundError(f"{file} is not there")
