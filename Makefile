@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help setup demo test quick check browser bench results docs clean
+.PHONY: help setup demo test quick check browser bench soak sweep fuzz results docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,9 @@ help:
 	@echo "make results render the committed comparisons again, without training"
 	@echo "make docs    build the documentation into docs/_build/html"
 	@echo "make bench   measure speed and memory against the peers"
+	@echo "make fuzz    read damaged files for MINUTES=10; anything but a result or one line is a bug"
+	@echo "make soak    kill commands at KILLS=40 random moments; compare what they end with, by bits"
+	@echo "make sweep   a fault at every EVERY=1 file-system event of every verb (hours)"
 	@echo "make setup   create .venv with everything in it"
 
 setup: $(VENV)/.development
@@ -54,15 +57,34 @@ quick: $(VENV)/.development
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "$(QUICK)"
 
-# The data map is tested in a real browser. Where none can be installed, those tests are skipped.
+# The pages are tested in a real browser, with axe-core for accessibility. Where these cannot be installed, those
+# tests are skipped.
 browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
 	    apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } || \
 	  echo "no chromium: the browser tests will be skipped"
+	@test -f $(VENV)/axe/node_modules/axe-core/axe.min.js || \
+	  { command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4 >/dev/null 2>&1; } || \
+	  echo "no axe-core: the tests of accessibility will be skipped"
 
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks
+
+# Reliability (docs/reliability.md). Short forms run in `make test`.
+MINUTES ?= 10
+SEED ?= 0
+KILLS ?= 40
+EVERY ?= 1
+RELIABILITY := PYTHONPATH=tests HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 $(BIN)/python -m
+fuzz: $(VENV)/.development
+	$(RELIABILITY) reliability.fuzz --minutes $(MINUTES) --seed $(SEED) --output benchmarks/results/fuzz.json
+
+soak: $(VENV)/.development
+	$(RELIABILITY) reliability.soak --kills $(KILLS) --seed $(SEED) --output benchmarks/results/soak.json
+
+sweep: $(VENV)/.development
+	$(RELIABILITY) reliability.sweep --every $(EVERY) --seed $(SEED) --output benchmarks/results/sweep.json
 
 # Render every committed comparison again from its stored runs; nothing is trained.
 results: $(VENV)/.demo

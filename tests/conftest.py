@@ -19,7 +19,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["CALMIX_CACHE"] = tempfile.mkdtemp(prefix="calmix-")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-# Modules that train in most of their tests, or that share a trained network; single tests carry their mark.
+# Modules that train in most of their tests. Elsewhere single tests carry their mark, and a fixture that
+# trains marks its tests (`marking`).
 TRAINING = (
     "training/",
     "cli/test_calibrate.py",
@@ -70,6 +71,9 @@ def pytest_collection_modifyitems(items):
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.processes)
+        for definitions in getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).values():
+            for mark in getattr(definitions[-1].func, "marks", ()):  # see `marking`
+                item.add_marker(mark)
 
 
 @pytest.hookimpl(tryfirst=True)

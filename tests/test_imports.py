@@ -10,7 +10,7 @@ import calmix
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 
-HEAVY = ("torch", "transformers", "datasets", "plotly")
+HEAVY = ("torch", "transformers", "datasets", "matplotlib")
 # Each takes longer to load than the metrics of a file take to compute.
 SLOW = ("pandas", "pyarrow.dataset", "scipy.signal", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib")
 

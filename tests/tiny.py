@@ -103,6 +103,9 @@ def build_config(family: str, *, dropout: float = 0.1, layers: int = 2):
             vocab_size=64, n_embd=32, n_layer=layers, n_head=2, n_positions=64, pad_token_id=0,
             bos_token_id=2, eos_token_id=3, resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout,
         )  # fmt: skip
+    if family in ("qwen2", "llama"):
+        make = transformers.Qwen2Config if family == "qwen2" else transformers.LlamaConfig
+        return make(**shape, num_key_value_heads=2)
     raise ValueError(family)
 
 

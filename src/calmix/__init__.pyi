@@ -6,6 +6,7 @@ from calmix.calibration.calibrators.calibrator import get_calibrator as get_cali
 from calmix.calibration.calibrators.calibrator import load_calibrator as load_calibrator
 from calmix.calibration.calibrators.isotonic import IsotonicCalibration as IsotonicCalibration
 from calmix.calibration.calibrators.platt import PlattScaling as PlattScaling
+from calmix.calibration.calibrators.shrunk import ShrunkScaling as ShrunkScaling
 from calmix.calibration.calibrators.structured import StructuredScaling as StructuredScaling
 from calmix.calibration.calibrators.temperature import TemperatureScaling as TemperatureScaling
 from calmix.calibration.calibrators.vector import VectorScaling as VectorScaling
@@ -73,9 +74,14 @@ from calmix.mixing.method import list_methods as list_methods
 from calmix.models.registration import register_networks as register_networks
 from calmix.training.arguments import MixupArguments as MixupArguments
 from calmix.training.distillation.teacher_logits import TeacherLogits as TeacherLogits
+from calmix.training.label_noise.trainer_map import filtered_data_map as filtered_data_map
 from calmix.training.recording import DynamicsMixin as DynamicsMixin
 from calmix.training.trainer import MixupTrainer as MixupTrainer
 from calmix.user_error import UserError as UserError
+from calmix.workflows.adapt import AdaptationResult as AdaptationResult
+from calmix.workflows.adapt import LabelRequestResult as LabelRequestResult
+from calmix.workflows.adapt import adapt as adapt
+from calmix.workflows.adapt import suggest_labels as suggest_labels
 from calmix.workflows.calibrate import CalibrationResult as CalibrationResult
 from calmix.workflows.calibrate import calibrate as calibrate
 from calmix.workflows.classifier import CalibratedTextClassifier as CalibratedTextClassifier
@@ -86,6 +92,8 @@ from calmix.workflows.detect_ood import detect_ood as detect_ood
 from calmix.workflows.distill import distill as distill
 from calmix.workflows.evaluate import Evaluation as Evaluation
 from calmix.workflows.evaluate import evaluate as evaluate
+from calmix.workflows.export import ExportResult as ExportResult
+from calmix.workflows.export import export as export
 from calmix.workflows.map import MapResult as MapResult
 from calmix.workflows.map import map as map
 from calmix.workflows.predict import PredictionResult as PredictionResult
@@ -97,12 +105,13 @@ from calmix.workflows.run import Run as Run
 from calmix.workflows.train import train as train
 
 __version__: str
-from calmix.data.grouped_batches import RowGroups as RowGroups
+from calmix.data.batches.grouped import RowGroups as RowGroups
+from calmix.mixing.chosen_depth import ChosenDepth as ChosenDepth
 from calmix.mixing.known_rows import KnownRows as KnownRows
 from calmix.mixing.losses import cross_entropy as cross_entropy
+from calmix.mixing.mixing_method import RandomPairs as RandomPairs
 from calmix.mixing.paired_groups import PairedGroups as PairedGroups
 from calmix.mixing.paired_groups import weighted_means as weighted_means
-from calmix.mixing.random_pairs import RandomPairs as RandomPairs
 from calmix.mixing.step import Mix as Mix
 from calmix.mixing.step import MixedRows as MixedRows
 from calmix.mixing.step import RowLosses as RowLosses

@@ -14,6 +14,8 @@ from calmix.printable import printable
 
 # Around the name and the value of an option in the text of an error: private characters of Unicode.
 BEGIN, VALUE, END = "\ue000", "\ue001", "\ue002"
+LONG_WORD = re.compile(rf"[^\s{BEGIN}{VALUE}{END}]{{400,}}")
+LONGEST = 600
 NAMED = re.compile(f"{BEGIN}([^{BEGIN}{VALUE}{END}]*)(?:{VALUE}([^{BEGIN}{VALUE}{END}]*))?{END}")
 
 
@@ -47,9 +49,9 @@ class UserError(Exception):
         if column is not None:
             place.append(f"column {column!r}")
         where = ", ".join(place)
-        line = f"{where}: {problem}" if where else problem
+        line = f"{where}: {_shortened(problem)}" if where else _shortened(problem)
         if remedy:
-            line = f"{line}; {remedy}"
+            line = f"{line}; {_shortened(remedy)}"
         super().__init__(printable(" ".join(line.split())))
 
     def __str__(self) -> str:
@@ -58,6 +60,21 @@ class UserError(Exception):
     @property
     def on_command_line(self) -> str:
         return NAMED.sub(lambda found: flag_of(found[1]) + (f" {found[2]}" if found[2] else ""), self.args[0])
+
+
+def _shortened(text: str) -> str:
+    """One line for a terminal, whatever the names in a file are: words and texts without end are cut.
+
+    >>> _shortened("no column " + "a" * 5000), len(_shortened("many words " * 100))
+    ('no column aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...', 604)
+    """
+    text = LONG_WORD.sub(lambda found: f"{found[0][:60]}...", text)
+    if len(text) <= LONGEST:
+        return text
+    cut = text[:LONGEST]
+    if cut.count(BEGIN) != cut.count(END):  # never within the name of an option
+        cut = cut[: cut.rindex(BEGIN)]
+    return f"{cut} ..."
 
 
 def argument(name: str, value: Any = None) -> str:

@@ -45,7 +45,8 @@ SAME_CLASS = {"check_classifiers_one_label": "temperature scaling never changes 
 
 
 def not_applicable(estimator):
-    return NOT_APPLICABLE | (SAME_CLASS if estimator.kind in ("temperature", "structured", "vector") else {})
+    is_temperature = estimator.kind in ("temperature", "structured", "vector", "auto")  # of few rows
+    return NOT_APPLICABLE | (SAME_CLASS if is_temperature else {})
 
 
 # Platt scaling takes two columns, and the checks bring three or more.

@@ -115,6 +115,7 @@ def test_a_clear_difference_is_seen():
         assert found[name]["ci"][1] < 0.0, name
 
 
+@pytest.mark.simulates
 @pytest.mark.parametrize("gaps", [(0.0, 0.0), (0.05, 0.0), (0.05, 0.03)])
 @pytest.mark.parametrize("same", [1.0, 0.7])
 def test_the_interval_of_the_difference_of_two_eces_holds_the_truth(gaps, same):

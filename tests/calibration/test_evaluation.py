@@ -31,10 +31,10 @@ from calmix.calibration.metrics.risk_coverage import (
 from calmix.calibration.metrics.scores import brier_decomposition, brier_score, negative_log_likelihood
 from calmix.calibration.metrics.smooth import smooth_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.uncertainty.binary_view import BinaryView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.noise_floor import noise_floor
 from calmix.calibration.uncertainty.rank_influence import rank_influence
+from calmix.calibration.uncertainty.views.binary import BinaryView
 
 PROMISED = {
     *(

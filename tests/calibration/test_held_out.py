@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import softmax
 
 from calmix.calibration.calibrators.calibrator import get_calibrator
-from calmix.calibration.held_out import cross_validated, fold_of_row
+from calmix.calibration.calibrators.folds import fold_of_row
+from calmix.calibration.held_out import cross_validated
 from calmix.calibration.predictions import Predictions
 
 

@@ -11,13 +11,13 @@ from calmix.calibration.evaluation import evaluate
 from calmix.calibration.metrics.binning import assign_bins
 from calmix.calibration.metrics.scores import brier_rows, log_loss_rows
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.uncertainty.binary_view import BinaryView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
 from calmix.calibration.uncertainty.gamma_limits import gamma_limits, mean_covariance, mean_variance
 from calmix.calibration.uncertainty.intervals import calibration_error_interval
 from calmix.calibration.uncertainty.mean_gap import MeanGap
 from calmix.calibration.uncertainty.paired_accuracy import accuracy_difference_limits
+from calmix.calibration.uncertainty.views.binary import BinaryView
 
 
 def binary(confidence, correct) -> Predictions:
@@ -244,6 +244,7 @@ def coverage(intervals, truth):
     return np.mean([low <= truth <= high for low, high in intervals])
 
 
+@pytest.mark.simulates
 @pytest.mark.parametrize("rows", [100, 500])
 def test_intervals_hold_the_truth_where_errors_are_rare(rows):
     """One error in a hundred, anywhere: the bootstrap of before held the truth in 66 % of 100 rows."""

@@ -45,6 +45,7 @@ def test_the_worst_slice_is_found_and_named():
     assert found.as_dict()["worst"] == {"accuracy": "shop 7", "calibration": "shop 7"}
 
 
+@pytest.mark.simulates
 def test_false_alarms_are_no_more_frequent_than_five_percent():
     """Twenty slices that are all alike; a test of each at 5 % would raise an alarm nearly always."""
     alarms = 0

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
@@ -17,7 +17,7 @@ from tiny import build_config, build_tokenizer
 @pytest.fixture(scope="module")
 def run(reviews, encoders, tmp_path_factory):
     from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.recipe import train
+    from calmix.training.pipeline.stages import train_staged
 
     config = TrainConfig(
         train=str(reviews / "train.csv"),
@@ -28,7 +28,7 @@ def run(reviews, encoders, tmp_path_factory):
         learning_rate=2e-3,
         epochs=2,
     )
-    return train(config).path
+    return train_staged(config).path
 
 
 def probabilities(directory, texts):
@@ -118,7 +118,7 @@ def test_too_few_rows_to_hold_any_out_are_said(calmix, tmp_path):
     assert (tmp_path / "c" / "report.html").is_file()
 
 
-@pytest.mark.parametrize("method", ["vector", "structured", "platt"])
+@pytest.mark.parametrize("method", ["temperature-bias", "vector", "structured", "auto", "platt"])
 def test_the_folded_checkpoint_gives_the_calibrated_probabilities(calmix, run, reviews, tmp_path, method):
     from transformers.utils import logging
 
@@ -313,7 +313,8 @@ def test_vector_scaling_of_a_choice_head_is_refused_with_the_reason(calmix, enco
 
 
 def classifier(directory, config):
-    """A randomly initialised classifier with a tokenizer, saved."""
+    """A randomly initialised classifier with a tokenizer, saved without a progress bar."""
+    disable_progress_bar()
     torch.manual_seed(0)
     config.id2label = {0: "negative", 1: "positive"}
     AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
@@ -321,21 +322,11 @@ def classifier(directory, config):
     return directory
 
 
-def decoder_config(family):
-    shape = {
-        "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
-        "num_key_value_heads": 2, "intermediate_size": 48, "pad_token_id": 0,
-    }  # fmt: skip
-    if family == "qwen2":
-        return transformers.Qwen2Config(**shape)
-    return transformers.LlamaConfig(**shape) if family == "llama" else build_config(family)
-
-
 @pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
 def test_a_bias_that_a_decoder_could_not_load_is_refused_and_a_temperature_is_kept(
     calmix, reviews, tmp_path, family
 ):
-    source = classifier(tmp_path / "decoder", decoder_config(family))
+    source = classifier(tmp_path / "decoder", build_config(family))
     fit = ("calibrate", source, "--fit-on", reviews / "validation.csv", "--output", tmp_path / "out")
     for method in ("vector", "platt"):
         code, out, err = calmix(*fit, "--method", method)

@@ -124,7 +124,7 @@ def test_files_of_other_rows_are_shown_without_a_difference_and_with_the_reason(
 @pytest.fixture(scope="module")
 def run(reviews, encoders, tmp_path_factory):
     from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.recipe import train
+    from calmix.training.pipeline.stages import train_staged
 
     config = TrainConfig(
         train=str(reviews / "train.csv"),
@@ -135,7 +135,7 @@ def run(reviews, encoders, tmp_path_factory):
         learning_rate=2e-3,
         epochs=2,
     )
-    return train(config).path
+    return train_staged(config).path
 
 
 @pytest.mark.trains

@@ -18,14 +18,14 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification
 
 from calmix import register_networks
 from calmix.calibration.files.prediction_files import read_predictions
-from calmix.data.images import UnreadableImage, decode
+from calmix.data.images.stored import UnreadableImage, decode
 from calmix.data.reading import read_rows
 from calmix.models import built_in
 from calmix.models.inputs import TextInputs
 from calmix.models.loading import load_inputs, load_tokenizer, load_trained
 from calmix.models.networks.vgg import VggConfig
 from calmix.runtime.progress import Progress
-from calmix.training.checkpoints import newest_complete
+from calmix.training.checkpoints.resumable import newest_complete
 from calmix.user_error import UserError
 from pictures import write_folders, write_npz
 from tiny import read_json

@@ -14,7 +14,7 @@ import yaml
 
 from calmix.dynamics.suspects import relative_aum
 from calmix.training.configuration import TrainConfig
-from calmix.training.pipeline.recipe import train
+from calmix.training.pipeline.stages import train_staged
 from tiny import read_json, sentences
 
 MAP_FILES = {"datamap.parquet", "datamap.csv", "datamap.html", "issues.csv", "suspects.csv", "summary.json"}
@@ -31,7 +31,7 @@ def run(reviews, encoders, tmp_path_factory):
         output=str(folder / "run"), epochs=2, batch_size=16, learning_rate=1e-3, max_length=32,
         device="cpu", threads=1,
     )  # fmt: skip
-    return train(config).path
+    return train_staged(config).path
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_a_multiple_choice_run_is_judged_among_its_choices_and_shows_them(
         train="questions.jsonl", model=str(encoders("bert")), output=str(tmp_path / "run"), epochs=2,
         batch_size=8, max_length=48, device="cpu", threads=1, id_column="name",
     )  # fmt: skip
-    summary, directory = mapped(train(config).path, "--retrain", "--epochs", 1)
+    summary, directory = mapped(train_staged(config).path, "--retrain", "--epochs", 1)
     assert summary["class_names"] == ["0", "1"]
     for one in summary["label_noise"]["passes"]:
         table = pq.read_table(directory / "passes" / one["fingerprint"] / "aum.parquet").to_pydict()

@@ -10,12 +10,13 @@ import pytest
 from calmix.calibration.conformal import ConformalSets
 from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
+from calmix.io.manifest import make_manifest
 
 
 @pytest.fixture(scope="module")
 def run(reviews, encoders, tmp_path_factory):
     from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.recipe import train
+    from calmix.training.pipeline.stages import train_staged
 
     config = TrainConfig(
         train=str(reviews / "train.csv"),
@@ -26,7 +27,7 @@ def run(reviews, encoders, tmp_path_factory):
         learning_rate=2e-3,
         epochs=2,
     )
-    return train(config).path
+    return train_staged(config).path
 
 
 def answers(path):
@@ -252,6 +253,10 @@ def with_validation(run, copy):
     labels = (np.arange(400) < 300).astype(int)
     validation = Predictions.from_logits(np.stack([np.zeros(400), logit], axis=1), labels)
     write_predictions(copy / "predictions" / "validation.parquet", validation)
+    # As if it had been made so: otherwise the run is damaged.
+    metrics = json.loads((copy / "metrics.json").read_text())
+    metrics["files"] = make_manifest(copy, [copy / name for name in metrics["files"]])
+    (copy / "metrics.json").write_text(json.dumps(metrics))
     return copy, confidence
 
 

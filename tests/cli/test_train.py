@@ -345,7 +345,7 @@ def test_a_run_that_has_not_learned_says_so_and_what_to_change(calmix, encoders,
         assert "This model has not learned" in place
         assert "--learning-rate 1e-4" in place.replace("\\", "")
     out, card, page, verdict = run("trained", "--epochs", 12, "--learning-rate", "3e-3")
-    assert verdict == {"learned": True, "reasons": [], "messages": [], "advice": ""}
+    assert verdict == {"learned": True, "reasons": [], "messages": [], "notes": [], "advice": ""}
     for place in (out, card, page):
         assert "not learned" not in place
 

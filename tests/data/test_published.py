@@ -9,7 +9,7 @@ from PIL import Image
 
 from calmix.data.checks import check_splits
 from calmix.data.columns import ColumnNames
-from calmix.data.images import decode
+from calmix.data.images.stored import decode
 from calmix.data.published.catalogue import arranged, published_datasets, published_table
 from calmix.data.reading import read_rows
 from calmix.data.splits import read_splits

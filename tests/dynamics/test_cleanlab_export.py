@@ -51,6 +51,7 @@ def test_the_csv_holds_the_same_table(tmp_path, datamap):
     assert csv.read_csv(tmp_path / "issues.csv").to_pydict()["given_label"] == [0, 1, 1]
 
 
+@pytest.mark.processes
 def test_the_columns_are_those_of_cleanlearning_and_it_takes_them():
     cleanlab = pytest.importorskip("cleanlab.classification")
     generator = np.random.default_rng(0)

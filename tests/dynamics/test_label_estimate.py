@@ -21,6 +21,7 @@ def drawn(share, seed, *, rows=1500, classes=4, scale=4.0):
     return TrainingDynamics.from_logits(np.stack([logits, 1.7 * logits], axis=1), labels), int(wrong.sum())
 
 
+@pytest.mark.simulates
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.1, 0.2])
 def test_the_interval_holds_the_truth_as_often_as_it_says(share):
     """Of 20 draws, an interval of 95 % misses more than 3 with probability 0.016."""

@@ -12,7 +12,7 @@ from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.experiments.cell import Cell
-from calmix.experiments.comparison import Plan
+from calmix.experiments.comparison_plan import Plan
 from calmix.experiments.grid import Arm
 from calmix.io.run_directory import write_json
 from calmix.training.configuration import TrainConfig

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from calmix.experiments.comparison import CompareConfig, Plan, compare, load, report_data, working_in
+from calmix.experiments.comparison import compare, load, report_data, working_in
+from calmix.experiments.comparison_plan import CompareConfig, Plan
 from calmix.experiments.results import Results
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError

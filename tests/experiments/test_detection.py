@@ -4,9 +4,9 @@ import pytest
 
 from calmix.calibration.uncertainty.ood_intervals import METRICS
 from calmix.experiments.cell import Cell
-from calmix.experiments.comparison import Plan
-from calmix.experiments.detection import kept_runs, summarise_confidence, summarise_detection
+from calmix.experiments.comparison_plan import Plan
 from calmix.experiments.grid import Arm
+from calmix.experiments.ood.detection import kept_runs, summarise_confidence, summarise_detection
 from calmix.io.run_directory import write_json
 
 

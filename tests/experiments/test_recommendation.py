@@ -105,6 +105,7 @@ def test_better_here_and_worse_there(tmp_path):
     assert found["choice"].endswith("Where the data to come look like `other`, take `mix`.")
 
 
+@pytest.mark.simulates
 def test_more_arms_widen_the_interval_of_the_challenger(tmp_path):
     pair = {"plain": noisy(1.0), "mix": noisy(0.9)}
     alone = recommendation(tmp_path / "two", pair)
@@ -138,6 +139,26 @@ def test_runs_that_have_not_learned_get_no_advice_but_that(tmp_path):
     assert found["next_step"] == "Train again with --learning-rate 2e-4."
     assert found["command"] is None
     assert found["chosen"] == "plain", "a comparison has a model, advice or not"
+
+
+def test_runs_that_were_stopped_early_get_advice_with_a_note(tmp_path):
+    write_comparison(tmp_path, {"plain": noisy(2.0), "mix": noisy(0.6)}, seeds=(0, 1, 2))
+    alone = report_data(gather(tmp_path), tmp_path)["recommendation"]
+    for arm, seeds in (("plain", (0, 1)), ("mix", (2,))):
+        for seed in seeds:
+            file = tmp_path / "runs" / f"{arm}-{seed}" / "metrics.json"
+            learning = {"learned": True, "reasons": [], "messages": [],
+                        "notes": ["the validation NLL still fell: more epochs may help"],
+                        "advice": "Train again with --epochs 8."}  # fmt: skip
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"learning": learning}))
+    results = gather(tmp_path)
+    results.write(tmp_path)
+    found = report_data(Results.read(tmp_path), tmp_path)["recommendation"]
+    assert found["notes"] == (
+        "3 runs (`plain`, `mix`) may have been stopped early; in the first, the validation NLL still fell: "
+        "more epochs may help. Train again with --epochs 8",
+    )
+    assert {**found, "notes": ()} == {**alone, "notes": ()}
 
 
 def test_an_arm_that_has_not_learned_is_left_out_and_one_bad_seed_is_named(tmp_path):

@@ -5,7 +5,8 @@ import pytest
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.prediction_files import read_predictions
 from calmix.experiments.cell import Cell
-from calmix.experiments.comparison import Plan, gather, load, report_data
+from calmix.experiments.comparison import gather, load, report_data
+from calmix.experiments.comparison_plan import Plan
 from calmix.experiments.grid import Arm
 from calmix.experiments.results import Results, collect
 from calmix.training.pipeline.run_store import RunStore

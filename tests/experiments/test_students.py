@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from calmix.experiments.comparison import CompareConfig, compare, drop_teachers
+from calmix.experiments.comparison import compare, drop_teachers
+from calmix.experiments.comparison_plan import CompareConfig
 from calmix.experiments.grid import expand, reference_of
 from calmix.training.configuration import TAUGHT, TrainConfig
 from calmix.training.distillation import teaching

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from calmix.data.images import as_pnm
-from calmix.data.pixels import PixelCollator, encode_images
+from calmix.data.images.pixels import PixelCollator, encode_images
+from calmix.data.images.stored import as_pnm
 from calmix.data.rows import Rows
 from calmix.inference.mc_dropout import DropoutHead, DropoutPasses, NoDropout, _logits, dropout_passes
 from calmix.models.inputs import TextInputs
@@ -97,6 +97,7 @@ def test_batch_normalisation_keeps_what_training_found_and_the_network_ends_in_e
     assert not any(module.training for module in model.modules())
 
 
+@pytest.mark.simulates
 def test_many_passes_average_to_the_expected_logits(encoders):
     """The last layer is linear: the mean over masks of its logits is that without dropout."""
     model, encoded, collator = case("text-cnn", encoders)
@@ -136,7 +137,7 @@ def test_a_network_without_dropout_is_refused(kind, encoders):
 
 
 def test_multiple_choice_heads_are_cached_too(encoders):
-    from calmix.data.encoding import PaddingCollator, encode_rows
+    from calmix.data.batches.encoding import PaddingCollator, encode_rows
 
     texts, _ = sentences(6, seed=1)
     rows = Rows.from_columns(
@@ -158,6 +159,7 @@ def test_multiple_choice_heads_are_cached_too(encoders):
     assert DropoutHead.find(model.eval(), batch) is not None
 
 
+@pytest.mark.trains
 def test_runs_and_checkpoints_through_the_command(calmix, tmp_path):
     for name, rows, skip in (("train", 60, 0), ("test", 30, 60)):
         write_npz(tmp_path / f"{name}.npz", rows, skip=skip, classes=3)

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics import ood
-from calmix.data.pixels import PixelStatistics
+from calmix.data.images.pixels import PixelStatistics
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.inference.mc_dropout import dropout_with_checkpoint
@@ -33,13 +33,13 @@ def folder(tmp_path_factory):
 def run(folder):
     """A small network of the digits 0 to 2, with dropout; the other digits are strange to it."""
     from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.recipe import train
+    from calmix.training.pipeline.stages import train_staged
 
     write_npz(folder / "train.npz", 120, classes=3)
     write_npz(folder / "test.npz", 60, skip=120, classes=3)
     images, labels = digits(400)
     np.savez(folder / "other.npz", images=images[labels > 4][:50])  # no labels: none are needed
-    return train(
+    return train_staged(
         TrainConfig(
             train=str(folder / "train.npz"), test=(str(folder / "test.npz"),), output=str(folder / "run"),
             model="resnet-small", model_options={"dropout": 0.3}, epochs=3, batch_size=30, learning_rate=0.05,
@@ -204,7 +204,7 @@ def test_the_result_is_printed_before_the_page_is_written(run, folder, more, sai
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("calmix.report.ood_report.write_page", fail)
+    monkeypatch.setattr("calmix.report.ood.ood_report.write_page", fail)
     arguments = ["ood", run.path, "--out", folder / "other.npz", "--mc-dropout", 0, *more]
     with pytest.raises(OSError, match="No space"):
         main([str(argument) for argument in arguments])

@@ -35,6 +35,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_file_always_gives_the_same_exit_code(name, tmp_path):
     file = tmp_path / name

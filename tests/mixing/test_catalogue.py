@@ -4,6 +4,8 @@ import dataclasses
 import subprocess
 import sys
 
+import pytest
+
 from calmix.mixing.catalogue import method_cards
 from calmix.mixing.method import method_classes
 
@@ -22,6 +24,7 @@ def test_option_order_is_that_of_the_dataclass():
         assert list(method_cards()[name].options) == [option.name for option in dataclasses.fields(cls)]
 
 
+@pytest.mark.processes
 def test_calmix_methods_loads_no_torch():
     code = (
         "import sys; from calmix.cli.app import main\n"

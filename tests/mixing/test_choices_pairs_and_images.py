@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 
-from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.mixing.pairing import random_involution
 from calmix.models.hf_compat import last_linear

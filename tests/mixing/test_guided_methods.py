@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from calmix.data.batches import EpochBatchSampler
-from calmix.data.grouped_batches import RowGroups
+from calmix.data.batches.grouped import RowGroups
+from calmix.data.batches.sampler import EpochBatchSampler
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.mixing.bank import SaliencyBank

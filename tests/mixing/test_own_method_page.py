@@ -29,7 +29,7 @@ def test_the_page_shows_a_method_with_pairs_and_a_guided_one():
     [("nearest", ("NearestMixup", {"alpha": 1.0, "weight": 0.3})), ("extremes", ("ExtremesMixup", {}))],
 )
 def test_the_documented_methods_train(encoders, tmp_path, name, made):
-    from calmix.data.encoding import PaddingCollator, encode_rows
+    from calmix.data.batches.encoding import PaddingCollator, encode_rows
     from calmix.dynamics.datamap import DataMap
     from calmix.models.loading import load_classifier, load_tokenizer
     from calmix.runtime.progress import quiet

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import digamma
 
-from calmix.mixing.pairing import random_involution
-from calmix.mixing.ratio import draw_ratio
+from calmix.mixing.pairing import draw_ratio, random_involution
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2, 0.4, 1.0])

@@ -104,3 +104,19 @@ def test_a_file_that_a_model_of_the_hub_lacks_is_no_error(monkeypatch, tmp_path)
     (tmp_path / "config.json").write_text("{}")
     assert hf_compat.has_hub_file(str(tmp_path), "config.json")
     assert not hf_compat.has_hub_file(str(tmp_path), "modules.json")
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
+def test_the_logits_of_a_decoder_are_those_of_its_last_token(family, encoders):
+    network = load_trained(encoders(family)).eval()
+    assert hf_compat.pools_last_token(network)
+    ids = torch.tensor([[5, 6, 7, 0], [5, 6, 7, 8], [0, 0, 5, 6]])
+    seen = []
+    hf_compat.last_linear(network).register_forward_hook(lambda module, args, output: seen.append(output))
+    logits = network(input_ids=ids, attention_mask=(ids != 0).long()).logits
+    places = hf_compat.last_tokens(ids, network.config.pad_token_id)
+    assert torch.equal(logits, seen[-1][torch.arange(len(ids)), places])
+
+
+def test_an_encoder_pools_otherwise(network):
+    assert not hf_compat.pools_last_token(network)

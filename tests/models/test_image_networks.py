@@ -182,6 +182,7 @@ def test_a_saved_network_loads_by_its_auto_class_with_its_temperature(kind, tmp_
         assert torch.allclose(again(pixel_values=pixels).logits, logits / 2.5, atol=1e-6)
 
 
+@pytest.mark.processes
 def test_a_checkpoint_loads_where_calmix_is_not_installed(tmp_path):
     """It holds the code of its network; transformers runs it when it is trusted."""
     register_networks()

@@ -3,6 +3,7 @@ import json
 import pytest
 import torch
 
+from calmix.models.built_in import check_options
 from calmix.models.loading import (
     LONGEST_BY_DEFAULT,
     load_classifier,
@@ -85,3 +86,8 @@ def test_what_is_not_a_model_is_said_in_one_line(kind, tmp_path):
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
     assert "name a checkpoint directory, a hub model, or 'default'" in str(error.value)
+
+
+def test_a_linear_head_that_no_checkpoint_can_hold_is_refused_with_the_reason():
+    with pytest.raises(UserError, match="could not load a linear head on"):
+        check_options("bert-base-uncased", {"head": "linear"})

@@ -144,13 +144,24 @@ def test_a_missing_seam_is_an_error_that_names_those_there_are():
         MixPoints(text_network("bert")).check(9)
 
 
-def test_a_decoder_whose_last_layer_sees_all_positions_has_no_head_seam():
-    config = transformers.GPT2Config(
-        vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2, pad_token_id=0, num_labels=3
-    )
-    model = transformers.AutoModelForSequenceClassification.from_config(config)
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_head_of_a_decoder_is_mixed_at_the_last_token_of_each_row(family, side):
+    """Its head is linear: mixing features there is mixing logits, whatever the lengths."""
+    model = text_network(family).eval()
+    ids = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0], [11, 12, 13, 0], [14, 0, 0, 0]])
+    if side == "left":
+        ids = torch.stack([torch.cat([row[row == 0], row[row != 0]]) for row in ids])
+    batch = {"input_ids": ids, "attention_mask": (ids != 0).long()}
+    partner, untouched = torch.tensor([1, 0, 3, 2]), logits(model, batch)
+    mixed = logits(model, batch, MixPoints(model).head, lambda h: 0.3 * h + 0.7 * h[partner])
+    assert torch.allclose(mixed, 0.3 * untouched + 0.7 * untouched[partner], atol=1e-6)
+
+
+def test_a_last_layer_that_sees_positions_in_another_way_is_no_mix_point(monkeypatch):
+    monkeypatch.setattr("calmix.models.mix_points.pools_last_token", lambda _: False)
     with pytest.raises(UserError, match="no mix point at its head"):
-        find_head(model, text_batch())
+        find_head(text_network("gpt2"), text_batch())
 
 
 @pytest.mark.parametrize("depth", range(4))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -130,7 +132,7 @@ class ReadPage(HTMLParser):
             self._rows.append([])
         elif tag in ("td", "th") and self._rows:
             self._rows[-1].append("")
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "input"):
             self._inside.append(tag)
 
     def handle_endtag(self, tag):
@@ -149,6 +151,35 @@ class ReadPage(HTMLParser):
                 self._caption += data
             elif {"td", "th"} & set(self._inside):
                 self._rows[-1][-1] += data
+
+
+@dataclass
+class Drawing:
+    """A chart as it is drawn: its elements by class, with positions as shares of the drawing area."""
+
+    svg: ElementTree.Element
+
+    def shapes(self, kind: str, tag: str | None = None) -> list[dict[str, str]]:
+        """Attributes, title and place of the elements of a class; of a mark, the place of its frame."""
+        found = []
+        for parent in self.svg.iter():
+            for one in parent:
+                if kind in one.get("class", "").split() and tag in (None, one.tag):
+                    frame = parent.attrib if parent.tag == "svg" and parent is not self.svg else {}
+                    found.append({**frame, **one.attrib, "title": one.findtext("title", "")})
+        return found
+
+    def text(self) -> list[str]:
+        return [one.text or "" for one in self.svg.iter("text")]
+
+
+def share(percentage: str) -> float:
+    return float(percentage.removesuffix("%")) / 100
+
+
+@pytest.fixture(scope="session")
+def drawn() -> Callable[..., Drawing]:
+    return lambda chart: Drawing(ElementTree.fromstring(str(chart.svg)))
 
 
 @pytest.fixture(scope="session")
@@ -182,3 +213,26 @@ def finished(tmp_path_factory) -> RunDirectory:
 def own_run(tmp_path) -> RunDirectory:
     """A run of the test's own."""
     return build_run(tmp_path / "own")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    flags = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --window-size=1300,900"
+    for flag in flags.split():
+        options.add_argument(flag)
+    folder = tmp_path_factory.mktemp("downloads")
+    several = "profile.default_content_setting_values.automatic_downloads"
+    options.add_experimental_option("prefs", {"download.default_directory": str(folder), several: 1})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    chrome.downloads = folder
+    yield chrome
+    chrome.quit()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from calmix.report.comparison import comparison_page, write_comparison_report
-from calmix.report.comparison_figures import difference_figure, temperature_figure
-from calmix.report.comparison_tables import difference_tables, markdown_summary, summary_tables
-from calmix.report.page import render
+from calmix.report.comparison.comparison_report import comparison_page, write_comparison_report
+from calmix.report.comparison.comparison_tables import (
+    difference_tables,
+    markdown_summary,
+    side_by_side_table,
+    summary_tables,
+)
+from calmix.report.comparison.effects import difference_forest, headline_forest
+from calmix.report.pages.page import render
 from calmix.report.tables import WEAK_ECE_NOTE
 
 NASTY = "mix <b>a|b</b>"
@@ -100,25 +107,37 @@ def test_differences_are_shown_with_their_intervals_and_clear_ones_are_marked(da
     assert (WEAK_ECE_NOTE in table.notes) is any("ECE" in column.title for column in table.columns)
 
 
-def test_the_chart_draws_the_intervals_it_was_given(data):
-    figure = difference_figure(data, "test", "calibrated")
-    nll = next(t for t in figure.data if t.xaxis == "x2" and t.name == "+ TS")
-    assert list(nll.x) == pytest.approx([-0.03])
-    assert list(nll.error_x.array) == pytest.approx([0.02])
-    assert list(nll.error_x.arrayminus) == pytest.approx([0.02])
-    assert list(nll.marker.symbol) == ["circle"]
-    accuracy = next(t for t in figure.data if t.xaxis is None or t.xaxis == "x")
-    assert list(accuracy.x) == pytest.approx([-1.5]), "in points"
-    assert list(accuracy.marker.symbol) == ["circle-open"], "the interval holds 0"
-    assert "&lt;b&gt;" in figure.layout.yaxis.ticktext[0]
+def test_the_forest_draws_the_intervals_it_was_given(data):
+    forest = difference_forest(data, "test", "calibrated", "caption")
+    name, stage, (accuracy, nll, *_) = forest.rows[1]
+    assert (name, stage) == (NASTY, "+ TS")
+    assert nll[1] == ("−0.0300 [−0.0500, −0.0100]*",)
+    assert 'class="blue circle"' in nll[0], "significant: filled"
+    assert 'class="blue ring"' in accuracy[0], "the interval holds 0"
+    assert accuracy[1] == ("−1.5 [−5.0, +2.0]",), "in points"
+    # All rows and the origin, with 6 % of room: from -0.0530 to 0.0030 for the NLL.
+    (line,) = re.findall(r'<line x1="([\d.]+)%" x2="([\d.]+)%"[^>]*class="blue"', nll[0])
+    assert [float(end) for end in line] == pytest.approx([100 * 3 / 56, 100 * 43 / 56], abs=0.01)
 
 
-def test_before_and_after_temperature_scaling(data):
-    figure = temperature_figure(data, "test")
-    markers = {
-        trace.name: list(trace.x) for trace in figure.data if trace.mode == "markers" and trace.xaxis == "x"
-    }
-    assert markers == {"raw": [0.5, 0.3], "+ TS": [0.4, 0.2]}
+def test_the_first_screen_sets_each_stage_against_plain_of_that_stage(data):
+    forest = headline_forest(data, "test")
+    (row,) = forest.rows
+    assert forest.columns == ("Δ Accuracy % better →", "Δ NLL ← better", "Δ ECE % ← better")
+    assert [len(words) for _, words in row[2]] == [2, 2, 2]
+    words = [entry[-1] for entry in forest.legend.entries]
+    assert words == ["raw against plain raw", "+ TS against plain + TS"]
+
+
+def test_raw_and_scaled_stand_side_by_side_with_the_cost(data):
+    table = side_by_side_table(data, "test")
+    assert table.sortable
+    assert [column.title for column in table.columns] == [
+        "Method", "Accuracy %", "NLL raw", "NLL + TS", "Brier raw", "Brier + TS", "ECE % raw", "ECE % + TS",
+        "Seconds per run",
+    ]  # fmt: skip
+    assert table.rows[1][2:4] == ("0.3000 ± 0.0100", "0.2000 ± 0.0100*")
+    assert table.rows[1][-1] == "75"
 
 
 def test_the_page_holds_recommendation_paths_tables_failures_and_command(data, read_page, tmp_path):
@@ -131,12 +150,12 @@ def test_the_page_holds_recommendation_paths_tables_failures_and_command(data, r
     assert "b" not in page.tags
     assert "code" in page.tags  # `mix`
     assert any("plain + TS" in caption for caption in page.tables)
-    assert len(page.charts) == 2 + 2 * 2
+    assert page.charts == [], "its runs are not there: no curves"
     assert not [address for address in page.addresses if address.startswith(("http", "//"))]
 
 
 def test_a_comparison_that_cannot_tell_is_a_warning(data):
-    data["recommendation"] |= {"verdict": "cannot_tell", "sentence": "One seed cannot tell."}
+    data["recommendation"] |= {"verdict": "cannot_tell", "sentence": "One seed cannot tell.", "choice": ""}
     assert '<p class="warning">One seed cannot tell.</p>' in render(comparison_page(data))
 
 

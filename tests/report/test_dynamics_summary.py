@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calmix.dynamics.dynamics_file import write_dynamics
-from calmix.report.dynamics_summary import (
+from calmix.report.run.dynamics_summary import (
     DynamicsSummary,
-    data_map_figure,
+    data_map_chart,
     lowest_margin_table,
     region_means_table,
 )
@@ -61,15 +61,15 @@ def test_the_regions_add_up_to_the_rows(summary_of):
     assert weighted == pytest.approx(dynamics.gold_probability.mean(), abs=1e-3)
 
 
-def test_a_large_map_is_thinned_to_rows_of_the_map(summary_of):
+def test_a_large_map_is_thinned_to_rows_of_the_map(summary_of, drawn):
     dynamics, summary = summary_of(700)
-    figure = data_map_figure(summary, points=250)
+    chart = data_map_chart(summary, "map", "c", points=250)
     confidence = dict(zip(dynamics.row_ids, dynamics.gold_probability.mean(axis=1), strict=True))
-    drawn = [(name, y) for trace in figure.data for name, y in zip(trace.text, trace.y, strict=True)]
-    assert len(drawn) == 250
-    assert len({name for name, _ in drawn}) == 250
-    for name, y in drawn:
-        assert y == pytest.approx(confidence[name.replace("&lt;", "<").replace("&gt;", ">")], abs=1e-4)
+    points = drawn(chart).shapes("point")
+    said = dict(one["title"].rsplit(": confidence ", 1) for one in points)
+    assert len(points) == len(said) == 250
+    for name, words in said.items():
+        assert float(words.split(",")[0]) == pytest.approx(confidence[name], abs=6e-4)
 
 
 def test_rows_that_training_never_saw_are_left_out(tmp_path, dynamics_of):
@@ -82,8 +82,9 @@ def test_rows_that_training_never_saw_are_left_out(tmp_path, dynamics_of):
     assert dynamics.row_ids[4] not in summary.column("row_id")
 
 
-def test_after_one_epoch_there_is_a_map_without_regions(summary_of):
+def test_after_one_epoch_there_is_a_map_without_regions(summary_of, drawn):
     _, summary = summary_of(40, epochs=1)
     assert not summary.has_regions
-    (only,) = data_map_figure(summary).data
-    assert len(only.x) == 40
+    chart = data_map_chart(summary, "map", "c")
+    assert len(drawn(chart).shapes("point")) == 40
+    assert chart.legend.entries == ()

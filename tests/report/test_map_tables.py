@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from calmix.report.map_tables import region_table, suspect_table
+from calmix.report.maps.map_tables import region_table, suspect_table
 
 SUMMARY = {
     "rows": 10,

@@ -2,9 +2,15 @@
 
 import pytest
 
-from calmix.report.ood_comparison import auroc_figure, best_lines, headline_table, ood_comparison_page
-from calmix.report.ood_report import READING
-from calmix.report.page import render
+from calmix.report.ood.ood_comparison import (
+    auroc_forest,
+    bar_lengths,
+    best_lines,
+    headline_table,
+    ood_comparison_page,
+)
+from calmix.report.ood.ood_report import READING
+from calmix.report.pages.page import render
 
 METRICS = ("auroc", "aupr_in", "aupr_out", "fpr95")
 NOTE = "2 of 5 runs have no saved model and are left out"
@@ -48,9 +54,12 @@ def test_one_seed_shows_its_interval_over_rows(result):
         ("letters", "erl", "90.0 [85.0, 93.0]"),
     ]
     assert "1 to 2 seeds; of one seed, [95 % interval over rows]" in table.caption
-    bars = auroc_figure(result, "letters").data[0].error_x
-    assert list(bars.arrayminus) == pytest.approx([2.0, 5.0])
-    assert list(bars.array) == pytest.approx([2.0, 3.0])
+    assert [bar_lengths(one) for one in result["summary"] if one["score"] == "mc_msp"] == [
+        pytest.approx((2.0, 2.0)),
+        pytest.approx((5.0, 3.0)),
+    ]
+    cells = [row[2][0][1] for row in auroc_forest(result, "letters").rows]
+    assert cells == [("90.0 ± 2.0",), ("90.0 [85.0, 93.0]",)]
 
 
 def test_the_page_says_what_is_missing_and_what_stage_it_shows(result):

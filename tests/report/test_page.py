@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-import json
+import base64
+import hashlib
+import re
 
 import pytest
 from jinja2 import UndefinedError
-from plotly.offline import get_plotlyjs
 
-from calmix.report.page import (
+from calmix.report.pages.axes import percent_axis
+from calmix.report.pages.forest import Effect, forest
+from calmix.report.pages.page import (
     Beside,
     Chart,
     Code,
@@ -16,10 +19,10 @@ from calmix.report.page import (
     Page,
     Prose,
     Section,
-    new_figure,
     render,
     write_page,
 )
+from calmix.report.pages.plot import Legend, Plot
 from calmix.report.tables import Column, Table
 
 NASTY = "</script><script>alert('x')</script> <b>& \"quoted\""
@@ -30,31 +33,39 @@ def page_of(*blocks, title="Title"):
 
 
 def chart_of(name: str, x: list[float]) -> Chart:
-    figure = new_figure(height=300)
-    figure.add_scatter(x=x, y=x, name=name)
-    return Chart(figure, name, name, name)
+    plot = Plot(percent_axis(0, 1, name), percent_axis(0, 1))
+    plot.dots(((value, value, name) for value in x), "blue")
+    return Chart(plot.svg(name), name, name, Legend((("circle", "blue", name),)))
 
 
 def test_text_from_outside_is_escaped_in_every_block(read_page):
     table = Table(NASTY, (Column(NASTY, NASTY),), ((NASTY,),), (NASTY,))
     blocks = (Prose(NASTY), Code(NASTY), table, chart_of(NASTY, [1.0]), Facts((Fact(NASTY, NASTY, NASTY),)))
-    html = render(page_of(*blocks, Details(NASTY, (Prose(NASTY),)), title=NASTY))
+    effects = forest(NASTY, ["c"], [(NASTY, NASTY, [[Effect(1, 0, 2, NASTY)]])])
+    html = render(page_of(*blocks, effects, Details(NASTY, (Prose(NASTY),)), title=NASTY))
     assert "<script>alert" not in html
     read = read_page(html)
-    # Title twice, prose, code, four parts of the table, two of the chart, three of the fact, two of details.
-    assert read.text.count(NASTY) == 2 + 1 + 1 + 4 + 2 + 3 + 2
-    assert read.charts[0]["data"][0]["name"] == NASTY
+    # Title twice, prose, code, four parts of the table, three of the fact, two of details; of the chart the
+    # heading, the caption, the legend, the axis and the title of the point; of the forest five.
+    assert read.text.count(NASTY) == 2 + 1 + 1 + 4 + 3 + 2 + 5 + 5
 
 
-def test_numbers_of_a_chart_arrive_bit_by_bit(read_page):
-    x = [1 / 3, 0.1 + 0.2, 1e-300]
-    assert read_page(render(page_of(chart_of("a", x)))).charts[0]["data"][0]["x"] == x
+def test_the_policy_admits_the_own_style_and_script_alone():
+    html = render(page_of(Prose("text")))
+    policy = re.search('Content-Security-Policy" content="([^"]*)"', html).group(1).replace("&#39;", "'")
+    assert policy.startswith("default-src 'none';")
+    for part, tag in (("style", "style"), ("script", "script")):
+        (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{part}-src 'sha256-{digest}'" in policy
+    assert " style=" not in html
 
 
-def test_plotly_is_inside_once_however_many_charts(read_page):
-    html = render(page_of(Beside((chart_of("a", [1.0]), chart_of("b", [2.0]))), chart_of("c", [3.0])))
-    assert html.count(get_plotlyjs()) == 1
-    assert [chart["data"][0]["name"] for chart in read_page(html).charts] == ["a", "b", "c"]
+def test_control_characters_and_marks_of_direction_are_spelled_out(read_page):
+    html = render(page_of(Prose("a\u202eb"), Code("x\x1b[31m\ny"), title="\u2066t"))
+    assert not set("\u202e\x1b\u2066") & set(html)
+    assert "a\\u202eb" in html
+    assert "x\\x1b[31m\ny" in html
 
 
 def test_a_group_of_rows_shares_one_heading_cell():
@@ -76,14 +87,8 @@ def test_every_table_has_a_caption_and_every_chart_a_description(read_page):
 def test_a_page_that_fails_leaves_the_old_file(tmp_path):
     file = tmp_path / "report.html"
     file.write_text("old")
-    broken = Chart(figure=object(), title="", caption="", description="")
+    broken = Beside((object(),))
     with pytest.raises(UndefinedError):
         write_page(page_of(broken), file)
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_the_empty_figure_carries_no_theme_of_its_own():
-    layout = json.loads(new_figure(height=120).to_json())["layout"]
-    assert "layout" not in layout["template"]
-    assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)"

@@ -2,75 +2,75 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom
 
 from calmix.calibration.metrics.binning import reliability_bins
-from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.report.reliability import reliability_figure, reliability_table
+from calmix.report.run.reliability import DIAGRAM, MARKS, noise_band, reliability_chart, reliability_table
+
+from .conftest import share
+
+# Four rows at 0.9, one right: overconfident. Forty rows at 0.6, all right: underconfident.
+PROBABILITIES = [[0.9, 0.1]] * 4 + [[0.6, 0.4]] * 40
+LABELS = [0, 1, 1, 1] + [0] * 40
 
 
-def traces(figure) -> dict:
-    return {trace["name"]: trace for trace in figure.to_dict()["data"]}
+def height(accuracy):
+    """Where an accuracy is drawn, as a share of the height from the top."""
+    return DIAGRAM * (1 - np.asarray(accuracy))
 
 
 @pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize("bins", [10, 15])
-def test_the_bars_are_the_bins(predictions_of, bins, closed):
+def test_marks_intervals_and_noise_are_drawn_where_the_bins_say(predictions_of, drawn, bins, closed):
     predictions = predictions_of(500, seed=1)
-    bar = traces(reliability_figure(predictions, bins=bins, closed=closed))["accuracy"]
+    chart = reliability_chart(predictions, title="t", caption="c", bins=bins, closed=closed)
+    drawing = drawn(chart)
     expected = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
     filled = expected.count > 0
-    accuracy = np.array(bar["y"])
-    np.testing.assert_allclose(bar["x"], ((expected.lower + expected.upper) / 2)[filled], atol=1e-12)
-    np.testing.assert_allclose(accuracy, expected.accuracy[filled], atol=1e-12)
-    error = bar["error_y"]
-    np.testing.assert_allclose(accuracy + error["array"], expected.accuracy_high[filled], atol=1e-12)
-    np.testing.assert_allclose(accuracy - error["arrayminus"], expected.accuracy_low[filled], atol=1e-12)
+    marks = [one for shape, _, _ in MARKS.values() for one in drawing.shapes(shape)]
+    tops = sorted(share(one["y"]) for one in marks)
+    np.testing.assert_allclose(tops, np.sort(height(expected.accuracy[filled])), atol=2e-5)
+    start = np.floor(bins / 3 + 1e-9) / bins
+    lefts = sorted(share(one["x"]) for one in marks)
+    places = (np.maximum(expected.mean_confidence[filled], start) - start) / (1 - start)
+    np.testing.assert_allclose(lefts, np.sort(places), atol=2e-5)
+    stems = [one for one in drawing.shapes("thin", "line") if one["title"]]
+    lows = sorted(share(one["y1"]) for one in stems)
+    np.testing.assert_allclose(lows, np.sort(height(expected.accuracy_low[filled])), atol=2e-5)
+    low, _ = noise_band(expected.count, expected.mean_confidence)
+    bands = sorted(share(one["y"]) + share(one["height"]) for one in drawing.shapes("band"))
+    np.testing.assert_allclose(bands, np.sort(height(low[filled])), atol=2e-5)
 
 
-def test_the_error_bars_are_exact_binomial_intervals(predictions_of):
-    predictions = predictions_of(300, seed=2)
-    bar = traces(reliability_figure(predictions))["accuracy"]
-    confidence, correct = predictions.confidence(), predictions.correct()
-    for place, (centre, accuracy) in enumerate(zip(bar["x"], bar["y"], strict=True)):
-        inside = np.abs(confidence - centre) <= 0.5 / 15
-        interval = binomtest(int(correct[inside].sum()), int(inside.sum())).proportion_ci(0.95, "exact")
-        assert accuracy + bar["error_y"]["array"][place] == pytest.approx(interval.high, abs=1e-9)
-        assert accuracy - bar["error_y"]["arrayminus"][place] == pytest.approx(interval.low, abs=1e-9)
+def test_the_band_holds_95_of_100_samples_of_a_perfect_model():
+    rows, confidence = np.array([1, 7, 40, 1000]), np.array([0.5, 0.8, 0.93, 0.6])
+    low, high = noise_band(rows, confidence)
+    for n, p, a, b in zip(rows, confidence, low, high, strict=True):
+        inside = binom.cdf(round(b * n), n, p) - binom.cdf(round(a * n) - 1, n, p)
+        assert inside >= 0.95
 
 
-def test_the_shaded_area_weighted_by_the_rows_is_the_ece(predictions_of):
-    predictions = predictions_of(700, seed=3)
-    drawn = traces(reliability_figure(predictions))
-    gap = np.array(drawn["overconfident"]["y"]) + np.array(drawn["underconfident"]["y"])
-    expected = expected_calibration_error(predictions.confidence(), predictions.correct())
-    assert gap @ np.array(drawn["rows"]["y"]) == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_gap_spans_from_accuracy_to_mean_confidence_on_the_right_side():
-    # Four rows at 0.9, one right: overconfident by 0.65. Two rows at 0.6, both right: underconfident by 0.4.
-    probabilities = [[0.9, 0.1]] * 4 + [[0.6, 0.4]] * 2
-    drawn = traces(
-        reliability_figure(Predictions.from_probabilities(probabilities, [0, 1, 1, 1, 0, 0]), bins=10)
+def test_marks_tell_over_from_underconfident_bins_by_their_shape(drawn):
+    chart = reliability_chart(
+        Predictions.from_probabilities(PROBABILITIES, LABELS), title="t", caption="c", bins=10
     )
-    assert drawn["accuracy"]["y"] == [1.0, 0.25]
-    assert drawn["overconfident"]["y"] == pytest.approx([0, 0.65])
-    assert drawn["underconfident"]["y"] == pytest.approx([0.4, 0])
-    assert drawn["overconfident"]["base"] == pytest.approx([0.6, 0.25])
-    assert drawn["rows"]["y"] == pytest.approx([1 / 3, 2 / 3])
+    drawing = drawn(chart)
+    assert len(drawing.shapes("down")) == len(drawing.shapes("up")) == 1
+    assert "4 rows, mean confidence 90.0 %, accuracy 25.0 % [0.6, 80.6]" in drawing.shapes("down")[0]["title"]
+    assert [words for _, _, words in chart.legend.entries][:2] == ["overconfident", "underconfident"]
 
 
 @pytest.mark.parametrize(("classes", "start"), [(2, 7 / 15), (3, 5 / 15)])
-def test_the_axis_starts_at_the_bin_of_one_over_the_number_of_classes(predictions_of, classes, start):
-    figure = reliability_figure(predictions_of(50, seed=4, classes=classes))
-    assert figure.layout.xaxis.range[0] == pytest.approx(start)
+def test_the_axis_starts_at_the_bin_of_one_over_the_number_of_classes(predictions_of, drawn, classes, start):
+    chart = reliability_chart(predictions_of(50, seed=4, classes=classes), title="t", caption="c")
+    (diagonal,) = drawn(chart).shapes("dashed")
+    assert share(diagonal["y1"]) == pytest.approx(float(height(start)), abs=1e-5)
 
 
 def test_the_table_says_what_the_diagram_shows():
-    probabilities = [[0.9, 0.1]] * 4 + [[0.6, 0.4]] * 2
-    table = reliability_table(Predictions.from_probabilities(probabilities, [0, 1, 1, 1, 0, 0]), bins=10)
-    assert table.rows == (
+    predictions = Predictions.from_probabilities([[0.9, 0.1]] * 4 + [[0.6, 0.4]] * 2, [0, 1, 1, 1, 0, 0])
+    assert reliability_table(predictions, bins=10).rows == (
         ("50.0 to 60.0", "2", "60.0", "100.0 [15.8, 100.0]", "-40.0"),
         ("80.0 to 90.0", "4", "90.0", "25.0 [0.6, 80.6]", "+65.0"),
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import re
 
 import numpy as np
@@ -7,9 +8,9 @@ import pytest
 import yaml
 
 from calmix.calibration.files.run_predictions import predictions_of_run
-from calmix.calibration.metrics.binning import reliability_bins
 from calmix.io.run_directory import write_json
-from calmix.report.run_report import lead, write_run_report
+from calmix.report.run.run_report import write_run_report
+from calmix.report.run.verdict import sentence
 
 SPLITS = ("validation", "test", "news")
 
@@ -54,20 +55,18 @@ def test_the_table_holds_the_numbers_of_every_split(finished, page):
             assert cells[5].startswith(f"{100 * values['ece']:.2f} [")
 
 
-def test_the_diagrams_are_drawn_from_the_stored_predictions(finished, page):
-    bars = [trace for chart in page.charts for trace in chart["data"] if trace.get("name") == "accuracy"]
-    assert len(bars) == 2 * len(SPLITS)
-    temperature = finished.metrics()["temperature"]
-    for place, split in enumerate(SPLITS):
-        before = predictions_of_run(finished, split)
-        for bar, predictions in zip(
-            bars[2 * place : 2 * place + 2], (before, before.with_temperature(temperature)), strict=True
-        ):
-            bins = reliability_bins(predictions.confidence(), predictions.correct())
-            filled = bins.count > 0
-            np.testing.assert_allclose(bar["y"], bins.accuracy[filled], atol=1e-12, rtol=0)
-            high = np.array(bar["y"]) + bar["error_y"]["array"]
-            np.testing.assert_allclose(high, bins.accuracy_high[filled], atol=1e-12, rtol=0)
+def test_the_page_holds_the_stored_predictions(finished, page):
+    (held,) = page.charts
+    assert [split["name"] for split in held["splits"]] == list(SPLITS)
+    assert held["temperature"] == finished.metrics()["temperature"]
+    for split in held["splits"]:
+        stored = predictions_of_run(finished, split["name"])
+        kind = {32: "<f4", 64: "<f8"}[split["precision"]]
+        logits = np.frombuffer(base64.b64decode(split["logits"]), kind).reshape(-1, 3)
+        np.testing.assert_array_equal(logits, stored.values)
+        labels = np.frombuffer(base64.b64decode(split["labels"]), "<i4")
+        np.testing.assert_array_equal(labels, stored.labels)
+        assert split["ids"] == stored.ids.tolist()
 
 
 def test_captions_state_ece_interval_and_noise_floor(finished, page):
@@ -99,9 +98,12 @@ def test_the_configuration_can_be_copied_from_the_page(finished, page):
     assert yaml.safe_load(shown) == finished.config()
 
 
-def test_the_lead_is_about_the_first_split_that_calibration_did_not_see(finished, page):
-    values = finished.metrics()["splits"]["test"]["calibrated"]
-    assert f"On test the model is right on {100 * values['accuracy']:.1f} % of 400 rows." in page.text
+def test_the_first_screen_judges_every_split_that_calibration_did_not_see(finished, page):
+    splits = finished.metrics()["splits"]
+    assert sentence(finished.metrics()).replace("`", "") in page.text
+    for split in ("test", "news"):
+        values = splits[split]["calibrated"]
+        assert f"is right on {100 * values['accuracy']:.1f} %" in page.text
 
 
 @pytest.mark.parametrize("bound", ["lower", "upper"])
@@ -128,13 +130,24 @@ def test_checks_that_never_ran_are_not_called_clean(own_run, read_page):
     assert "nothing was found" not in text
 
 
-def test_the_lead_says_when_the_error_is_within_the_noise(finished):
+def test_confidence_is_trusted_within_the_noise_and_not_beyond(finished):
     metrics = finished.metrics()
+    metrics["splits"] = {"test": metrics["splits"]["test"]}
     values = metrics["splits"]["test"]["calibrated"]
-    values |= {"ece": 0.02, "ece_noise_floor": 0.015, "ece_noise_floor_p95": 0.02}
-    assert "not significantly different from perfect calibration" in lead(metrics)
+    values |= {"ece": 0.02, "ece_noise_floor": 0.015, "ece_noise_floor_p95": 0.02, "ece_corrected": 0.01}
+    assert sentence(metrics) == "Confidence can be trusted in domain."
     values["ece"] = 0.021
-    assert "cannot be told" not in lead(metrics)
+    assert sentence(metrics) == "Confidence is roughly right in domain."
+    values |= {"ece": 0.2, "ece_corrected": 0.19, "confidence_gap_ci": [0.1, 0.3]}
+    values["mean_confidence"] = values["accuracy"] + 0.2
+    assert sentence(metrics) == "Confidence cannot be trusted in domain: overconfident by 20.0 points."
+
+
+def test_a_run_that_has_not_learned_says_so_first(own_run, read_page):
+    learning = {"learned": False, "reasons": [], "messages": ["the loss hardly moved"], "advice": "Train on."}
+    html = write_run_report(own_run, metrics=own_run.metrics() | {"learning": learning}).read_text()
+    text = read_page(html).text
+    assert text.index("This model has not learned") < text.index("Train on.") < text.index("Explore the")
 
 
 def test_the_report_can_come_before_the_metrics_file(own_run):

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from calmix.report.evaluation_tables import OUTSIDE_DIFFERENCE_NOTE, difference_table
-from calmix.report.page import Facts, Page, Section, render
+from calmix.report.pages.page import Facts, Page, Section, render
 from calmix.report.tables import (
     HEADLINE_KEYS,
     IN_SAMPLE,

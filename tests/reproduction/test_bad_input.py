@@ -66,12 +66,16 @@ def test_an_output_that_is_a_file(calmix, tmp_path):
     assert "the output is a file" in err
 
 
-def test_the_list_names_what_can_be_run(calmix):
+def test_the_list_names_what_can_be_run(calmix, monkeypatch):
     code, out, _ = calmix("reproduce", "--list", "--json")
     assert code == 0
     records = {record["name"]: record for record in json.loads(out)["presets"]}
     assert records["tdmixup/table2"]["data"]["small"][:2] == ["snli", "mnli"]
     assert records["mixup-uncertainty/imagenet"]["minutes"]["small"] is None
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = calmix("reproduce", "--list")
     assert code == 0
-    assert "mixup-transformers/table5" in out
+    assert max(map(len, out.splitlines())) <= 80
+    for name, record in records.items():  # one line each, under its paper
+        line = next(line for line in out.splitlines() if line.startswith(f"{name} "))
+        assert line.split()[1] == str(len(record["claims"]))

@@ -16,6 +16,7 @@ def drawn(seed, rows=300, classes=3, skill=1.0):
     return Predictions.from_logits(logits, labels, ids=[str(row) for row in range(rows)])
 
 
+@pytest.mark.simulates
 def test_the_mcc_effect_is_that_of_resampled_rows():
     ours, theirs = drawn(1, skill=2.0), drawn(1, skill=1.0)
     found = mcc_effect([ours], [theirs])

@@ -5,6 +5,7 @@ import copy
 import pytest
 import yaml
 
+from calmix.reproduction.blocks import blocks_of
 from calmix.reproduction.loading import load_preset
 from calmix.user_error import UserError
 
@@ -61,6 +62,19 @@ def test_a_preset_of_ones_own(write):
     assert preset.scales["small"].models["BERT"].model == "default"
 
 
+def test_a_scale_trains_a_stand_in_for_an_arm(write):
+    preset = load_preset(
+        write(change("scales", "small", "stand_ins", value={"mixup": {"method": "manifold-mixup"}}))
+    )
+    assert specifications(preset, "small") == ["plain", "manifold-mixup"]
+    assert specifications(preset, "full")[1].startswith("cls-mixup")
+
+
+def specifications(preset, scale):
+    block = blocks_of(preset, preset.scales[scale])[0]
+    return [block.specification(arm) for arm in block.arms]
+
+
 def change(*path, value):
     def apply(content):
         place = content
@@ -91,6 +105,7 @@ def change(*path, value):
         (change("scales", "tiny", value={}), "unknown key 'tiny'"),
         (change("scales", value={"small": {}}), "no 'full'"),
         (change("scales", "small", "seeds", value=["a"]), "give a list of whole numbers"),
+        (change("scales", "small", "stand_ins", value={"mixpu": {}}), "did you mean 'mixup'?"),
         (change("models", value=["bert"]), "give a table of names and values"),
         (change("models", "BERT", "model", value=None), "no 'model'"),
         (change("arms", value={}), "nothing to run"),

@@ -15,6 +15,7 @@ print(os.environ.get("OMP_WAIT_POLICY"))
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("given", "before", "expected"),
     [(None, "", "PASSIVE"), ("ACTIVE", "", "ACTIVE"), (None, "import torch", "None")],

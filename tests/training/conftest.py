@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.models.loading import load_classifier, load_tokenizer
 from tiny import sentences

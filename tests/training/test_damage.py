@@ -9,11 +9,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from calmix.io.run_directory import RunDirectory
-from calmix.training.checkpoints import checkpoints_in, damage_of, newest_complete
+from calmix.training.checkpoints.resumable import checkpoints_in, damage_of, newest_complete
+from calmix.training.checkpoints.trainer_files import best_checkpoint
 from calmix.training.configuration import TrainConfig
-from calmix.training.pipeline.recipe import train
-from calmix.training.pipeline.stages import run_for
-from calmix.training.trainer_files import best_checkpoint
+from calmix.training.pipeline.stages import run_for, train_staged
 from calmix.user_error import UserError
 from cut_runs import assert_same_run, command, kill_at
 
@@ -56,14 +55,25 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, flip], ids=["missing", "flipped"])
+def empty(file):
+    file.write_bytes(b"")
+
+
+def halve(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+DAMAGES = {"missing": Path.unlink, "flipped": flip, "empty": empty, "half": halve}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damaged_newest_checkpoint_is_passed_over(cut, name, damage):
     newest, before = checkpoints_in(cut / "checkpoints")[:2]
     assert newest_complete(cut / "checkpoints") == newest
     damage(newest / name)
     said = []
-    assert newest_complete(cut / "checkpoints", said=said.append) == before
+    assert newest_complete(cut / "checkpoints", warn=said.append) == before
     assert len(said) == 1
     assert newest.name in said[0]
 
@@ -118,7 +128,7 @@ def test_the_chosen_epoch_is_measured_before_the_run_is_finished(cut, calmix, mo
 
 
 def test_a_checkpoint_that_is_named_must_be_whole(cut, reviews, encoders):
-    from calmix.training.checkpoints import check_whole
+    from calmix.training.checkpoints.resumable import check_whole
 
     newest = newest_complete(cut / "checkpoints")
     check_whole(newest)
@@ -171,6 +181,84 @@ def test_a_damaged_plain_run_of_the_cache_is_made_again(reviews, encoders, tmp_p
     assert store.is_whole(run.path.name)
 
 
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"splits": 3}'])
+def test_damaged_metrics_in_the_cache_are_found_before_anything_is_built_on_them(whole, tmp_path, content):
+    from calmix.training.pipeline.run_store import RunStore
+
+    store = RunStore(tmp_path)
+    shutil.copytree(whole / "whole", tmp_path / "stored")
+    assert store.is_whole("stored")
+    store.run("stored").metrics_file.write_text(content)
+    # `run_for` makes a run again that is not whole.
+    assert not store.is_whole("stored")
+
+
+RUN_FILES = {
+    "config.yaml": ("predict",), "metrics.json": ("predict", "evaluate"),
+    "model/model.safetensors": ("predict", "calibrate"), "model/config.json": ("predict",),
+    "model/tokenizer.json": ("predict",), "predictions/test.parquet": ("evaluate",),
+    "predictions/validation.parquet": ("calibrate",), "dynamics.parquet": ("map",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("name", RUN_FILES)
+def test_no_verb_builds_on_a_damaged_file_of_a_run(whole, reviews, tmp_path, calmix, name, damage):
+    run = tmp_path / "run"
+    shutil.copytree(whole / "whole", run)
+    if name in ("config.yaml", "metrics.json") and damage is flip:
+        damage = empty  # a letter of a path or a digit is not sealed: the record is whole all the same
+    damage(run / name)
+    commands = {
+        "predict": ("predict", run, "--input", reviews / "other.csv", "--output", tmp_path / "out.csv"),
+        "evaluate": ("evaluate", run),
+        "calibrate": ("calibrate", run, "--fit-on", "validation", "--output", tmp_path / "out"),
+        "map": ("map", run, "--output", tmp_path / "out"),
+    }
+    for verb in RUN_FILES[name]:
+        code, out, err = calmix(*commands[verb])
+        assert (code, out) == (2, ""), err
+        assert len(err.strip().splitlines()) == 1
+        assert Path(name).name in err or "not finished" in err or "not a run" in err, err
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_loss_that_is_no_number_ends_training_at_its_step_and_keeps_the_good_checkpoint(
+    reviews, encoders, tmp_path, calmix, monkeypatch
+):
+    from calmix.training.trainer import MixupTrainer
+
+    taught, steps = MixupTrainer.taught, []
+
+    def spoiled(self, result, labels):
+        losses = taught(self, result, labels)
+        steps.append(self.state.global_step + 1)
+        return losses * float("nan") if steps[-1] == 7 else losses
+
+    monkeypatch.setattr(MixupTrainer, "taught", spoiled)
+    options = ("--epochs", "1", "--checkpoint-steps", "3", "--dynamics", "off", "--method", "cls-mixup")
+    code, _, err = calmix(*command(reviews, encoders("bert", layers=1), tmp_path / "run", *options)[3:])
+    assert code == 2, err
+    last = err.strip().splitlines()[-1]
+    assert "training diverged in epoch 1, step 7: the loss is not finite; lower --learning-rate" in last
+    kept = newest_complete(tmp_path / "run" / "checkpoints")
+    assert kept.name == "checkpoint-6"
+    assert str(kept) in last
+    assert steps[-1] == 7
+
+
+def test_a_checkpoint_whose_weights_are_no_numbers_is_not_a_good_one(cut):
+    from calmix.training.checkpoints.resumable import remove_not_finite
+
+    newest, before = checkpoints_in(cut / "checkpoints")[:2]
+    weights = load_file(newest / "model.safetensors")
+    first = next(iter(weights))
+    weights[first] = weights[first] * np.float32("nan")
+    save_file(weights, newest / "model.safetensors", metadata={"format": "pt"})
+    remove_not_finite(cut / "checkpoints")
+    assert checkpoints_in(cut / "checkpoints")[0] == before
+
+
 def test_a_damaged_plain_run_or_teacher_that_is_named_is_refused(reviews, encoders, whole, tmp_path, calmix):
     plain = tmp_path / "plain"
     shutil.copytree(whole / "whole", plain)
@@ -193,7 +281,7 @@ def test_damaged_teacher_logits_are_refused(reviews, encoders, whole, tmp_path):
     config = config_of(
         reviews, encoders("bert"), tmp_path / "student", teacher=(str(whole / "whole"),), checkpoint_steps=4
     )
-    run = train(config)
+    run = train_staged(config)
     logits = run.teaching / "teacher-1.npy"
     array = np.load(logits)
     array[0, 0] += 1
@@ -203,4 +291,4 @@ def test_damaged_teacher_logits_are_refused(reviews, encoders, whole, tmp_path):
     assert facts["files"]["teacher-1.npy"]["bytes"] == logits.stat().st_size
     run.metrics_file.unlink()
     with pytest.raises(UserError, match=r"the teacher's logits are damaged: teacher-1\.npy has changed"):
-        train(config, resume=True)
+        train_staged(config, resume=True)

@@ -7,7 +7,7 @@ from safetensors.numpy import load_file
 from transformers import AutoModelForSequenceClassification
 
 from calmix.calibration.files.prediction_files import read_predictions
-from calmix.data.state_cache import StateCache
+from calmix.data.batches.state_cache import StateCache
 from calmix.models.frozen_prefix import FrozenPrefix
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.stages import train_staged
@@ -79,7 +79,7 @@ def test_activations_are_computed_once_for_seeds_methods_and_passes(train, monke
 
 
 def test_a_run_that_goes_on_ends_with_the_same_bits(train, tmp_path, monkeypatch):
-    from calmix.training.checkpointing import Checkpointing
+    from calmix.training.checkpoints.callback import Checkpointing
 
     whole = logits(train("whole", checkpoint_steps=2))
     on_save = Checkpointing.on_save
@@ -103,6 +103,12 @@ def test_a_run_that_goes_on_ends_with_the_same_bits(train, tmp_path, monkeypatch
         ({"method": "input-mixup"}, "cannot be mixed at the embeddings"),
         ({"method": "manifold-mixup", "method_options": {"layers": [1, 4]}}, "cannot be mixed at layer 1"),
         ({"method": "on-off-manifold"}, "cannot be mixed at the embeddings"),
+        *(
+            ({"method": name, "method_options": {"at": "input"}}, "cannot be mixed at the embeddings")
+            for name in ("aum-saliency", "tdmixup", "rankmixup")
+        ),
+        ({"method": "tdmixup", "method_options": {"at": "layer"}}, "cannot be mixed at layer 1"),
+        ({"method": "manifold-mixup"}, "cannot be mixed at the embeddings"),
         ({"freeze_layers": 4}, "has 3 layers"),
         ({"family": "albert"}, "share their weights"),
         ({"freeze_cache_limit": 1e-6}, "the limit is 0.0 MiB"),

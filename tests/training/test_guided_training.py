@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
+from calmix.data.columns import ColumnNames
+from calmix.data.reading import read_rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.mixing.method import get_method
-from calmix.mixing.step import Watch
+from calmix.mixing.step import Step, Watch
 from calmix.models.hf_compat import last_linear
-from calmix.training.trainer import Forward
+from calmix.models.loading import load_classifier, load_tokenizer
+from calmix.models.mix_points import MixPoints
+from calmix.training.forward import Forward
 from calmix.user_error import UserError
 from tiny import FAMILIES, sentences
 
@@ -116,6 +121,66 @@ def write_rows(path, task, rows):
         records.append(json.dumps(record))
     path.write_text("\n".join(records) + "\n")
     return path
+
+
+@pytest.mark.parametrize("task", ["pair", "choice"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("aum-saliency", {}), ("tdmixup", {"originals": "none"}), ("informed-mixup", {"padding": "none"})],
+)
+@pytest.mark.parametrize("at", ["input", "layer"])
+def test_pairs_and_choices_below_the_head(encoders, tmp_path, task, at, name, options):
+    """One pair of texts at a time gives what the batch gives: segments and choices meet their own."""
+    file = write_rows(tmp_path / "train.jsonl", task, 6)
+    rows = read_rows(file, columns=ColumnNames())
+    tokenizer = load_tokenizer(str(encoders("bert", dropout=0.0)))
+    model = load_classifier(
+        str(encoders("bert", dropout=0.0)), task=rows.task, label_names=rows.label_names, seed=0
+    ).train()
+    with torch.no_grad():  # fresh weights are almost 0, and all rows look alike to them
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear | torch.nn.Embedding):
+                module.weight.mul_(5)
+    encoded = encode_rows(rows, tokenizer, max_length=64)
+    collate = PaddingCollator.for_tokenizer(tokenizer, is_choice=task == "choice")
+    method, points = get_method(name, at=at, alpha=1.0, **options), MixPoints(model)
+
+    def logits_of_pairs(places, pairs):
+        inputs = collate([encoded[i] for i in places])
+        inputs.pop("labels")
+        step = Step(
+            torch.zeros(len(places), dtype=torch.int64), 3, Forward(model, points, inputs), inputs=inputs,
+            head=points.head, fillers={"sep": tokenizer.sep_token_id},
+        )  # fmt: skip
+        first, second = torch.tensor(pairs).T
+        depth = method.depths(points.head)[0]
+        return method.forward_pairs(step, depth, first, second, torch.tensor(0.3)).detach()
+
+    pairs = [(0, 1), (0, 2), (3, 1), (4, 5)]
+    together = logits_of_pairs(range(6), pairs)
+    for number, (one, other) in enumerate(pairs):
+        alone = logits_of_pairs([one, other], [(0, 1)])
+        np.testing.assert_allclose(together[number], alone[0], atol=1e-5)
+    assert np.ptp(together.numpy(), axis=0).max() > 0.01
+
+
+@pytest.mark.parametrize(("name", "originals"), [("aum-saliency", "keep"), ("tdmixup", "none")])
+def test_mixing_at_the_inputs_is_the_same_after_a_resume_in_mid_epoch(make_trainer, name, originals):
+    def trainer(output, **settings):
+        options = {"aum_filter": False} if name == "tdmixup" else {}
+        method = get_method(name, at="input", originals=originals, **options)
+        known = random_map([f"row-{i}" for i in range(32)], labels(32))
+        return make_trainer(rows=32, output=output, method=method, data_map=known, **settings)
+
+    saving = {"checkpoint_steps": 5, "save_strategy": "steps", "save_steps": 1000}
+    whole, first, again = trainer("whole"), trainer("cut", **saving), trainer("cut", **saving)
+    torch.manual_seed(0)
+    whole.train()
+    torch.manual_seed(0)
+    first.train()
+    again.train(resume_from_checkpoint=str(first.args.output_dir) + "/checkpoint-5")
+    for parameter, value in whole.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[parameter]), parameter
 
 
 @pytest.mark.parametrize("task", ["pair", "choice"])

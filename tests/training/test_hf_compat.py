@@ -10,7 +10,8 @@ import pytest
 import torch
 from transformers import Trainer, TrainerState
 
-from calmix.training import hf_compat, trainer_files
+from calmix.training import hf_compat
+from calmix.training.checkpoints import trainer_files
 
 
 @pytest.fixture

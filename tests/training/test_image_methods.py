@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from calmix.data.images import as_pnm
-from calmix.data.pixels import PixelCollator, encode_images
+from calmix.data.images.pixels import PixelCollator, encode_images
+from calmix.data.images.stored import as_pnm
 from calmix.data.rows import Rows
 from calmix.mixing.pairing import random_involution
 from calmix.models.networks.cifar_resnet import CifarResNetConfig, CifarResNetForImageClassification

@@ -46,7 +46,7 @@ def draw(rows, classes, scale, temperature, seed=0):
 
 def test_a_healthy_run_has_no_sign():
     verdict = judge_learning(HEALTHY, epochs([0.9, 0.55, 0.5]), USUAL)
-    assert verdict.as_dict() == {"learned": True, "reasons": [], "messages": [], "advice": ""}
+    assert verdict.as_dict() == {"learned": True, "reasons": [], "messages": [], "notes": [], "advice": ""}
 
 
 @pytest.mark.parametrize(("right", "rows", "share"), [(21, 98, 0.276), (60, 100, 0.5), (5, 5, 0.9)])
@@ -123,14 +123,32 @@ def test_methods_that_hold_logits_down_may_end_with_a_lower_temperature():
     assert judge_learning(facts, [], soft).learned
 
 
-def test_an_nll_that_still_falls_is_a_sign_and_asks_for_epochs():
+def test_an_nll_that_still_falls_is_a_note_that_asks_for_epochs_where_all_else_is_well():
     margin = learning.LARGEST_LAST_GAIN * HEALTHY.entropy
     falling = judge_learning(HEALTHY, epochs([1.0, 0.7, 0.7 - 1.1 * margin]), USUAL)
-    assert falling.reasons == ("still_improving",)
+    assert falling.learned and not falling.messages
+    assert falling.notes[0].startswith("the validation NLL still fell in the last epoch, from 0.700 to 0.634")
+    assert falling.notes[0].endswith("more epochs may help")
     assert falling.advice == "Train again with --epochs 12."
-    assert judge_learning(HEALTHY, epochs([1.0, 0.7, 0.7 - 0.9 * margin]), USUAL).learned
-    assert judge_learning(HEALTHY, epochs([0.5, 1.0, 0.7]), USUAL).learned, "the first epoch is kept"
-    assert judge_learning(HEALTHY, epochs([0.5]), USUAL).learned, "one epoch shows no trend"
+    for well in ([1.0, 0.7, 0.7 - 0.9 * margin], [0.5, 1.0, 0.7], [0.5]):
+        verdict = judge_learning(HEALTHY, epochs(well), USUAL)
+        assert verdict.learned and not verdict.notes and not verdict.advice, well
+
+
+def test_an_nll_in_free_fall_is_a_sign_by_itself():
+    gain = 1.01 * learning.CUT_OFF_GAIN * HEALTHY.entropy
+    verdict = judge_learning(HEALTHY, epochs([1.0, 0.8, 0.8 - gain]), USUAL)
+    assert verdict.reasons == ("still_improving",)
+    assert not verdict.notes
+    assert verdict.advice == "Train again with --epochs 12."
+
+
+def test_an_nll_that_still_falls_beside_another_sign_is_a_sign():
+    useless = ValidationFacts(300, 64, 0.276, 1.64, nll=1.6, temperature=1.0)
+    verdict = judge_learning(useless, epochs([1.8, 1.75, 1.6], [1.8, 1.7, 1.5]), GENTLE)
+    assert verdict.reasons == ("accuracy_at_majority", "still_improving")
+    assert not verdict.notes
+    assert verdict.advice == "Train again with --learning-rate 2e-4 --epochs 6."
 
 
 def test_a_flat_training_loss_is_a_sign_unless_it_was_low_from_the_start():

@@ -57,7 +57,7 @@ def test_frozen_layers_get_no_adapters(train, encoders):
 
 
 def test_a_run_that_goes_on_ends_with_the_same_bits(train, monkeypatch):
-    from calmix.training.checkpointing import Checkpointing
+    from calmix.training.checkpoints.callback import Checkpointing
 
     whole = train("whole", checkpoint_steps=2)
     on_save = Checkpointing.on_save

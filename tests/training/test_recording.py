@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments
 
-from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.margins import observe
 from calmix.models.loading import load_classifier, load_tokenizer

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from calmix.training.checkpoints import newest_complete
+from calmix.training.checkpoints.resumable import newest_complete
 from calmix.training.journal import Journal
 from cut_runs import assert_same_run, command, finish, kill_at, kill_when
 

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from calmix.io.directory_lock import only_writer
 from calmix.io.run_directory import RunDirectory
-from calmix.training.checkpoints import newest_complete
+from calmix.training.checkpoints.resumable import newest_complete
 from calmix.training.pipeline.run_files import writing_to
 from calmix.user_error import UserError
 from cut_runs import assert_same_run, command, finish, kill_at

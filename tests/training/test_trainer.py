@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import DataCollatorWithPadding, Trainer
 
-from calmix.data.epoch_order import epoch_batches
+from calmix.data.batches.epoch_order import epoch_batches
 from calmix.mixing.method import get_method
 from calmix.training.arguments import MixupArguments
 from calmix.training.recording import DynamicsMixin

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics

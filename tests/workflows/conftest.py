@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from marking import marking
 from tiny import sentences
 
 
@@ -26,6 +27,7 @@ def small(encoders):
 
 
 @pytest.fixture(scope="session")
+@marking("trains")
 def run(frames, small, tmp_path_factory):
     """A run that was trained from objects; the object keeps its rows readable."""
     from calmix.workflows.train import train

@@ -15,6 +15,7 @@ from sklearn.utils import estimator_checks
 
 import calmix as api
 from calmix.user_error import UserError
+from marking import marking
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,7 @@ def estimator(small):
 
 
 @pytest.fixture(scope="module")
+@marking("trains")
 def fitted(estimator, frames):
     frame = frames("train")
     return clone(estimator).fit(frame["text"].tolist(), frame["label"].to_numpy())
@@ -68,6 +70,7 @@ def test_a_fitted_one_is_pickled_with_its_network(fitted, frames):
     assert np.array_equal(joblib.load(stream).predict_proba(texts), fitted.predict_proba(texts))
 
 
+@pytest.mark.trains
 def test_pipelines_and_cross_validation(estimator, frames):
     frame = frames("train")
     pipeline = make_pipeline(
@@ -80,6 +83,7 @@ def test_pipelines_and_cross_validation(estimator, frames):
     assert ((found["test_accuracy"] > 0) & (found["test_accuracy"] <= 1)).all()
 
 
+@pytest.mark.trains
 def test_labels_of_any_kind_come_back_as_they_were(estimator, frames):
     frame = frames("train")
     numbers = np.where(frame["label"] == "positive", 10, 2)

@@ -81,6 +81,7 @@ def test_the_configuration_says_what_was_in_memory_and_the_run_resumes_with_it(r
         api.train(frames("test"), output=run.path, resume=True, **small)
 
 
+@pytest.mark.trains
 def test_a_guided_method_with_threshold_passes_needs_nothing_but_its_name(frames, small, tmp_path):
     guided = api.train(frames("train"), method="tdmixup", output=tmp_path / "run", **{**small, "epochs": 3})
     notes = guided.directory.guidance()

@@ -7,9 +7,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Data
 
 import calmix as api
 from calmix.user_error import UserError
+from marking import marking
 
 
 @pytest.fixture(scope="module")
+@marking("trains")
 def trainer(frames, encoders, tmp_path_factory):
     tokenizer = AutoTokenizer.from_pretrained(encoders("bert"))
 

@@ -148,6 +148,8 @@ def test_out_of_domain_rows_are_detected_and_the_threshold_saved(run, frames, tm
         api.detect_ood(run, in_=frames("test"), out={"numbers": [None]}, output=tmp_path / "x.html")
 
 
+@pytest.mark.processes
+@pytest.mark.trains
 def test_a_comparison_of_objects_leaves_files_that_say_so_and_goes_on(calmix, frames, small, tmp_path):
     options = {**small, "epochs": 1, "executor": "inline"}
     given = {

@@ -147,7 +147,6 @@ class ConformalSets:
             found = [conformal_quantile(own, self.coverage)] * predictions.classes
         self.thresholds_ = np.array(found)
         self.rows_, self.class_names_ = len(labels), predictions.class_names
-        self.class_rows_ = np.bincount(labels, minlength=predictions.classes)
         return self
 
     def predict(self, scores: Predictions | npt.ArrayLike) -> Sets:

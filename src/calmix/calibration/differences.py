@@ -13,9 +13,9 @@ from calmix.calibration.evaluation import Measured, RunningEvaluation
 from calmix.calibration.input_checks import check_confidence, check_correct, check_level
 from calmix.calibration.metrics.binning import Closed, check_bins
 from calmix.calibration.predictions import Notion, Predictions
-from calmix.calibration.uncertainty.binary_view import NOTION_ERRORS, BinaryView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.measured_value import difference_limits
+from calmix.calibration.uncertainty.views.binary import NOTION_ERRORS, BinaryView
 
 # Neither is a quality that one model has more of than another.
 NOT_COMPARED = ("ks_p_value", "mean_confidence")

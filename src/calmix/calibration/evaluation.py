@@ -17,11 +17,8 @@ from calmix.calibration.metrics.binning import Closed, bin_counts, check_bins
 from calmix.calibration.metrics.errors import expected_error
 from calmix.calibration.metrics.scores import squared_errors
 from calmix.calibration.predictions import Notion, Predictions
-from calmix.calibration.uncertainty.binary_view import BinaryView
-from calmix.calibration.uncertainty.class_view import ClassView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
-from calmix.calibration.uncertainty.label_view import LabelView, confidence_gap
 from calmix.calibration.uncertainty.measured_value import (
     AccuracyStatistic,
     ErrorStatistic,
@@ -33,6 +30,10 @@ from calmix.calibration.uncertainty.random_groups import GROUPS, deal_rows
 from calmix.calibration.uncertainty.rank_influence import JUMPS as RANK_JUMPS
 from calmix.calibration.uncertainty.rank_influence import METRICS as RANK_METRICS
 from calmix.calibration.uncertainty.rank_influence import RankInfluence, rank_influence, risk_areas
+from calmix.calibration.uncertainty.views.binary import BinaryView
+from calmix.calibration.uncertainty.views.classes import ClassView
+from calmix.calibration.uncertainty.views.labels import LabelView, confidence_gap
+from calmix.calibration.weighted_evaluation import evaluate_weighted
 
 # Values by name, the statistics behind them (none without intervals) and the noise floors of the ECEs.
 Measured = tuple[dict[str, float], dict[str, Statistic], dict[str, NoiseFloor]]
@@ -63,13 +64,16 @@ def evaluate(
     number M is `ece_M_bins`, with its interval and noise floor.
 
     `confidence_gap` is the mean confidence minus the accuracy; `top5_accuracy` is there for more than five
-    classes.
+    classes. Rows with weights or soft labels: see `weighted_evaluation`.
 
     >>> predictions = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1])
     >>> result = evaluate(predictions, bins=1)
     >>> result["n"], result["accuracy"], round(result["ece"], 4), round(result["brier"], 4)
     (2, 0.5, 0.35, 0.65)
     """
+    if predictions.is_weighted:
+        settings: dict[str, Any] = {"bins": bins, "closed": closed, "notion": notion}
+        return evaluate_weighted(predictions, intervals=intervals, seed=seed, **settings)
     evaluation = RunningEvaluation(bins=bins, closed=closed, notion=notion, intervals=intervals)
     evaluation.update(predictions)
     return evaluation.result(seed=seed)
@@ -106,6 +110,8 @@ class RunningEvaluation:
 
     def update(self, predictions: Predictions) -> None:
         """Take in a batch of rows."""
+        if predictions.is_weighted:
+            raise ValueError("rows with weights or soft labels are evaluated at once, not in batches")
         if self._classes is None:
             self._begin(predictions.classes)
         elif predictions.classes != self._classes.classes:
@@ -167,7 +173,7 @@ class RunningEvaluation:
         return result | {"notion": self.notion, "bins": self.bins, "closed": self.closed}
 
     def measure(self, seed: int, *, noise_floor: bool = True) -> Measured:
-        """Everything that can be said of the rows so far; a difference needs no noise floor."""
+        """All values of the rows so far; a difference needs no noise floor."""
         if self._classes is None or self._labels is None:
             raise ValueError("no rows to evaluate")
         top = BinaryView(self._joined(self._top), bins=self.bins, closed=self.closed)

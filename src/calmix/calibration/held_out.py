@@ -14,12 +14,10 @@ import numpy as np
 from sklearn.base import clone
 
 from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.folds import FOLDS, fold_of_row
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.input_checks import Integers
 from calmix.calibration.predictions import Predictions
-from calmix.runtime.randomness import stream
 
-FOLDS = 5
 FEWEST_ROWS = 10
 
 Measured = Literal["held-out", "cross-validated"]
@@ -50,7 +48,7 @@ def cross_validated(calibrator: Calibrator, predictions: Predictions) -> HeldOut
     fold = fold_of_row(predictions.labels, FOLDS)
     logits = np.empty(predictions.values.shape)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit that counts has said it already
+        warnings.simplefilter("ignore")  # the fit that counts has warned already
         for number in range(FOLDS):
             known, left_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             fitted = clone(calibrator).fit(predictions.select(known))
@@ -59,20 +57,6 @@ def cross_validated(calibrator: Calibrator, predictions: Predictions) -> HeldOut
         logits, predictions.labels, ids=predictions.ids, class_names=predictions.class_names
     )
     return HeldOut("cross-validated", predictions, after)
-
-
-def fold_of_row(labels: Integers, folds: int, seed: int = 0) -> Integers:
-    """The fold of every row: random, each class spread over all folds as evenly as it goes.
-
-    >>> fold = fold_of_row(np.array([0, 0, 0, 0, 1, 1]), 2)
-    >>> [int((fold[:4] == number).sum()) for number in range(2)], sorted(fold[4:].tolist())
-    ([2, 2], [0, 1])
-    """
-    shuffled = stream(seed, "folds").permutation(len(labels))
-    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[by_class] = np.arange(len(labels)) % folds
-    return fold
 
 
 def are_same_rows(one: Predictions, other: Predictions) -> bool:

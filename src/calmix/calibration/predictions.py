@@ -9,7 +9,7 @@ Nothing here guesses from the values whether they are logits; the constructor's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +32,7 @@ from calmix.calibration.input_checks import (
     check_labels,
     check_logits,
     check_probabilities,
+    check_weights,
 )
 
 ScoreKind = Literal["logits", "probabilities"]
@@ -44,7 +45,7 @@ SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model said about n rows with C classes. Made by `from_logits` or `from_probabilities`.
+    """The predictions of a model for n rows with C classes. Made by `from_logits` or `from_probabilities`.
 
     >>> predictions = Predictions.from_logits([[0.0, 1.0986122886681098], [0.0, 0.0]], [1, 1])
     >>> predictions.probabilities().round(4).tolist()
@@ -58,6 +59,10 @@ class Predictions:
     labels: Integers
     ids: npt.NDArray[np.str_] | None
     class_names: tuple[str, ...]
+    weights: Floats | None = None
+    """How much each row counts; None: all alike."""
+    targets: Floats | None = None
+    """Soft labels [n, C], such as shares of annotators; `labels` are then their argmax. None: hard ones."""
 
     @classmethod
     def from_logits(
@@ -187,19 +192,57 @@ class Predictions:
         if not (np.isfinite(temperature) and temperature > 0):
             raise ValueError(f"temperature must be finite and above 0, not {temperature}")
         logits = self.log_probabilities() if self.kind == "probabilities" else self.values.astype(np.float64)
-        return Predictions(logits / temperature, "logits", self.labels, self.ids, self.class_names)
+        return replace(self, values=logits / temperature, kind="logits")
 
     def select(self, indices: npt.ArrayLike) -> Predictions:
         """These rows, in this order: indices, a slice's worth of them, or a boolean mask."""
-        chosen = np.asarray(indices)
-        ids = None if self.ids is None else self.ids[chosen]
-        return Predictions(self.values[chosen], self.kind, self.labels[chosen], ids, self.class_names)
+        return self._at(np.asarray(indices))
 
     def rows(self, start: int, stop: int) -> Predictions:
         """The rows start..stop-1, without a copy."""
-        part = slice(start, stop)
-        ids = None if self.ids is None else self.ids[part]
-        return Predictions(self.values[part], self.kind, self.labels[part], ids, self.class_names)
+        return self._at(slice(start, stop))
+
+    def _at(self, part: Any) -> Predictions:
+        return replace(
+            self,
+            values=self.values[part],
+            labels=self.labels[part],
+            ids=None if self.ids is None else self.ids[part],
+            weights=None if self.weights is None else self.weights[part],
+            targets=None if self.targets is None else self.targets[part],
+        )
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows count differently or have soft labels."""
+        return self.weights is not None or self.targets is not None
+
+    def with_rows(
+        self, *, weights: npt.ArrayLike | None = None, targets: npt.ArrayLike | None = None
+    ) -> Predictions:
+        """The same predictions of rows with these weights and soft labels.
+
+        >>> given = Predictions.from_logits([[0.0, 1.0]], [1])
+        >>> given.with_rows(targets=[[0.25, 0.75]]).weighted_rows()[1].tolist()
+        [0.25, 0.75]
+        """
+        soft = None if targets is None else check_probabilities(targets).astype(np.float64)
+        if soft is not None and soft.shape != self.values.shape:
+            raise ValueError(f"soft labels of the shape {soft.shape} for scores of {self.values.shape}")
+        labels = self.labels if soft is None else np.asarray(soft.argmax(axis=1), dtype=np.int64)
+        return replace(self, weights=check_weights(weights, rows=len(self)), targets=soft, labels=labels)
+
+    def soft_targets(self) -> Floats:
+        """[n, C]: the soft labels, or the hard ones as distributions."""
+        return np.eye(self.classes)[self.labels] if self.targets is None else self.targets
+
+    def weighted_rows(self) -> tuple[Predictions, Floats]:
+        """Rows of one hard label each, and their weights: a row for every class that its soft label holds."""
+        weights = np.ones(len(self)) if self.weights is None else self.weights
+        rows, labels = np.nonzero(self.soft_targets() * weights[:, None] > 0)
+        share = np.ones(len(rows)) if self.targets is None else self.targets[rows, labels]
+        plain = replace(self._at(rows), weights=None, targets=None, labels=labels.astype(np.int64))
+        return plain, weights[rows] * share
 
     def with_class_order(self, class_names: Sequence[str]) -> Predictions:
         """The same predictions with the classes in this order; `DifferentClasses` where they are others.
@@ -211,11 +254,14 @@ class Predictions:
         """
         order = class_order(self.class_names, class_names)
         if np.array_equal(order, np.arange(self.classes)):
-            return Predictions(self.values, self.kind, self.labels, self.ids, tuple(class_names))
+            return replace(self, class_names=tuple(class_names))
         place = np.argsort(order)
         # Row by row in memory, so that sums over classes round as those of any other predictions do.
         values = np.ascontiguousarray(self.values[:, order])
-        return Predictions(values, self.kind, place[self.labels], self.ids, tuple(class_names))
+        targets = None if self.targets is None else np.ascontiguousarray(self.targets[:, order])
+        return replace(
+            self, values=values, labels=place[self.labels], class_names=tuple(class_names), targets=targets
+        )
 
     def _shifted_logits(self) -> Floats:
         """z - z_max in float64, so that exp neither overflows nor loses the largest term."""

@@ -17,10 +17,8 @@ from calmix.cli.options import (
     TrustRemoteCode,
     print_json,
     print_line,
+    workflow_options,
 )
-
-# Parameters that are of the command line alone.
-OWN = ("config", "as_json")
 
 
 def calibrate(
@@ -31,9 +29,9 @@ def calibrate(
         typer.Option(help="What to fit on: a split of the run, a labelled file or a predictions file."),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="temperature, vector, structured, platt or isotonic.")
+        str, typer.Option(help="temperature, temperature-bias, vector, structured, auto, platt or isotonic.")
     ] = "temperature",
-    output: Annotated[Path | None, typer.Option(help="The directory to make.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The directory to create.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Default: text.")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Default: text_pair.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Default: choices.")] = None,
@@ -46,7 +44,9 @@ def calibrate(
     class_names: ClassNames = None,
     positive_class: PositiveClass = None,
     image_column: Annotated[str | None, typer.Option(help="Default: image.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Longer texts are truncated to this many tokens.")
+    ] = None,
     trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -61,7 +61,7 @@ def calibrate(
     """
     from calmix.workflows.calibrate import calibrate as calibrate_source
 
-    options = {name: value for name, value in context.params.items() if name not in ("source", *OWN)}
+    options = workflow_options(context, "source")
     found = calibrate_source(source, **options)
     if as_json:
         print_json(found.content)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,7 @@ from calmix.cli.options import AsJson, Config, print_json, print_line
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.training.configuration import METHODS, TAUGHT
 from calmix.training.options import COMMON
+from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from calmix.workflows.compare import Comparison
@@ -28,18 +30,18 @@ def compare(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"plain,cls-mixup:alpha=1,... of {METHODS}; plain is always in.",
+            help=f"plain,cls-mixup:alpha=1,... of {METHODS}; plain is always included.",
             rich_help_panel=COMMON,
         ),
     ] = None,
     seeds: Annotated[
         list[str] | None,
-        typer.Option(help="0,1,2 by default. One seed tells nothing.", rich_help_panel=COMMON),
+        typer.Option(help="Default: 0,1,2. One seed cannot show a difference.", rich_help_panel=COMMON),
     ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=V1,V2: an option of the methods or a setting of training, any number of times.",
+            help="NAME=V1,V2: an option of the methods or of training. Repeatable.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -70,42 +72,75 @@ def compare(
             "--from", help="Render a stored comparison again; train nothing.", rich_help_panel=COMPARISON
         ),
     ] = None,
+    ensemble: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the best method's seeds as one ensemble, calibrated after averaging, there.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    student: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also train one student of that ensemble there; needs --keep-models all.",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    arm: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --ensemble and --student: another method than the best.", rich_help_panel=COMPARISON
+        ),
+    ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on your data, with statistics and a recommendation.
 
-    A teacher makes an arm a student: plain:teacher=informed-mixup:distill_temperature=2 trains the teacher
-    once in the same recipe; student_layers=3 is its checkpoint cut. See 'calmix distill'.
+    An arm with a teacher is a student: plain:teacher=informed-mixup:distill_temperature=2 trains the teacher
+    once, with the same settings; student_layers=3 keeps 3 layers of its checkpoint. See 'calmix distill'.
 
-    A comparison that was cut off, or is asked for more methods or seeds, goes on and repeats no run.
+    An interrupted comparison, or one with more methods or seeds, continues and repeats no run.
 
     Example: calmix compare --methods plain,cls-mixup --seeds 0,1,2 --train reviews.csv --test test.csv
     --test books=books.csv --output comparison
     """
-    from calmix.workflows.compare import Comparison, compare_runs
+    from calmix.workflows.compare import OWN, Comparison, compare_runs
 
     values = training_values(context)
     if from_directory is not None:
         made = Comparison.open(from_directory, margin=margin, output=values.get("output"))
-        show_comparison(made, as_json=as_json)
-        return
-    own = {
-        "methods": methods,
-        "seeds": seeds,
-        "vary": vary,
-        "executor": executor,
-        "workers": workers,
-        "keep_models": keep_models,
-        "margin": margin,
-    }
-    show_comparison(compare_runs({**values, **own}), as_json=as_json)
+    else:
+        own = {name: value for name, value in context.params.items() if name in OWN}
+        made = compare_runs({**values, **own})
+    combined = combine(made, ensemble, student, arm)
+    show_comparison(made, as_json=as_json, combined=combined)
 
 
-def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
+def combine(
+    comparison: Comparison, ensemble: Path | None, student: Path | None, arm: str | None
+) -> dict[str, Any]:
+    """What was made of the seeds of one method, as `--json` prints it."""
+    if arm is not None and ensemble is None and student is None:
+        raise UserError(
+            f"{argument('arm', arm)} is the method of an ensemble or a student",
+            remedy=f"give {argument('ensemble', 'DIR')} or {argument('student', 'DIR')}",
+        )
+    made: dict[str, Any] = {}
+    if ensemble is not None:
+        made["ensemble"] = {**comparison.ensemble(ensemble, arm), "output": str(ensemble)}
+    if student is not None:
+        run = comparison.student(student, arm)
+        made["student"] = {"output": str(student), "splits": run.directory.metrics()["splits"]}
+    return made
+
+
+def show_comparison(
+    comparison: Comparison, *, as_json: bool, combined: Mapping[str, Any] | None = None
+) -> None:
     """Print the headline; exit code 1 if some runs failed."""
     if as_json:
-        print_json(comparison.content)
+        print_json({**comparison.content, **(combined or {})})
     else:
         from rich.console import Console
 
@@ -116,5 +151,15 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
             console.print(shown)
         for line in comparison.lines():
             print_line(console, line)
+        for line in combined_lines(combined or {}):
+            print_line(console, line)
     if comparison.failures:
         raise typer.Exit(1)
+
+
+def combined_lines(combined: Mapping[str, Any]) -> list[str]:
+    from calmix.experiments.seed_ensemble import lines_of
+
+    lines = lines_of(combined["ensemble"]) if "ensemble" in combined else []
+    places = [f"{name + ':':9}{found['output']}" for name, found in combined.items()]
+    return [*lines, *places]

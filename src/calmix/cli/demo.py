@@ -11,10 +11,12 @@ from calmix.cli.options import AsJson
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Where the data and the comparison go.")] = Path("demo-run"),
+    output: Annotated[Path, typer.Option(help="Directory of the data and the comparison.")] = Path(
+        "demo-run"
+    ),
     as_json: AsJson = False,
 ) -> None:
-    """Compare plain and guided methods on film-review sentences, tested on more of them and on IMDb.
+    """Compare plain with a guided method on film-review sentences, tested on more of them and on IMDb.
 
     Example: calmix demo --output demo-run
     """

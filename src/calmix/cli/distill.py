@@ -32,8 +32,8 @@ def distill(
 ) -> None:
     """Train a student on the labels and a teacher's predictions.
 
-    The teacher reads the texts once, with its own tokenizer; its logits are kept. The loss of a row is α
-    times that of the method plus (1 - α) τ² KL(teacher || student), both tempered by τ.
+    The teacher predicts every row once, with its own tokenizer; its logits are cached. The loss of a row is
+    α times that of the method plus (1 - α) τ² KL(teacher || student), both at temperature τ.
 
     Example: calmix distill --teacher big-run --model default --student-layers 3 --train reviews.csv
     --test test.csv --distill-temperature 2 --label-weight 0.5 --output small-run

@@ -17,14 +17,12 @@ from calmix.cli.options import (
     TrustRemoteCode,
     print_json,
     print_line,
+    workflow_options,
 )
 
 if TYPE_CHECKING:
     from calmix.report.tables import Table
     from calmix.workflows.evaluate import Evaluation
-
-# Parameters that are of the command line alone.
-OWN = ("config", "as_json")
 
 
 def evaluate(
@@ -38,11 +36,11 @@ def evaluate(
         ),
     ] = None,
     bins: Annotated[
-        str, typer.Option(help="Bins of equal width; of several, as 10,15,100, the first is the main one.")
+        str, typer.Option(help="Bins of equal width. A list such as 10,15,100: all metrics use the first.")
     ] = "15",
     closed: Annotated[str, typer.Option(help="Side on which a bin is closed: right or left.")] = "right",
     notion: Annotated[
-        str, typer.Option(help="Whose confidence the errors measure: top_label, classwise or positive.")
+        str, typer.Option(help="Confidence that the errors measure: top_label, classwise or positive.")
     ] = "top_label",
     intervals: Annotated[
         bool, typer.Option("--intervals/--no-intervals", help="95 % intervals and the noise floor.")
@@ -66,18 +64,24 @@ def evaluate(
     logit_columns: LogitColumns = None,
     class_names: ClassNames = None,
     positive_class: PositiveClass = None,
+    weight_column: Annotated[
+        str | None,
+        typer.Option(help="Weights of rows, of --data and of predictions files. Default: all count alike."),
+    ] = None,
     image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Longer texts are cut to this many tokens.")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Longer texts are truncated to this many tokens.")
+    ] = None,
     slice: Annotated[
         str | None,
-        typer.Option(help="COLUMN: every metric also for each of its values, and the worst of them."),
+        typer.Option(help="COLUMN: every metric also for each value of it, and the worst value."),
     ] = None,
     ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, split by split.")
+        bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, by split.")
     ] = False,
     mc_dropout: Annotated[
         int | None,
-        typer.Option(help="Also the mean of so many passes with dropout on, of runs and --model."),
+        typer.Option(help="Also the mean of this many passes with dropout, of runs and --model."),
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",
@@ -99,7 +103,7 @@ def evaluate(
     """
     from calmix.workflows.evaluate import evaluate as evaluate_predictions
 
-    options = {name: value for name, value in context.params.items() if name not in ("files", *OWN)}
+    options = workflow_options(context, "files")
     evaluation = evaluate_predictions(*(files or []), **options)
     if as_json:
         print_json(evaluation.as_dict())

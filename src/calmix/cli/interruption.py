@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Sequence
@@ -18,10 +19,23 @@ class Terminated(BaseException):
     """SIGTERM, raised where the program stands, so that it ends as it does after Ctrl-C."""
 
 
-def raise_on_termination() -> None:
-    """Let SIGTERM unwind the program. Not in one of several processes: their launcher ends them together."""
-    if is_alone() and threading.current_thread() is threading.main_thread():
+def raise_on_signals() -> None:
+    """Let SIGINT and SIGTERM unwind the program. SIGTERM not in one of several processes: their launcher ends
+    them together."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # as in a background job of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if is_alone():
         signal.signal(signal.SIGTERM, _terminate)
+
+
+def leave_on_signals(code: int) -> None:
+    """The command has ended: a signal from here on ends the process with its exit code, without a word."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: os._exit(code))
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

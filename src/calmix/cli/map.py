@@ -21,10 +21,9 @@ def map_rows(
         Path,
         typer.Argument(help="A run, a dynamics.parquet, a cartography folder or an aum_values.csv."),
     ],
-    output: Annotated[Path | None, typer.Option(help="The directory to make.")] = None,
-    fraction: Annotated[
-        float, typer.Option(help="The share of rows that each region takes.", show_default="1/3")
-    ] = 1 / 3,
+    output: Annotated[Path | None, typer.Option(help="The directory to create.")] = None,
+    fraction: Annotated[float, typer.Option(help="The share of rows in each region.", show_default="1/3")] = 1
+    / 3,
     stratify: Annotated[bool, typer.Option("--stratify", help="Take the share within each class.")] = False,
     data: Annotated[
         str | None,
@@ -46,18 +45,21 @@ def map_rows(
         bool,
         typer.Option(
             "--retrain",
-            help="Train passes with threshold samples: the test that the list of wrong labels needs.",
+            help="Train threshold passes: they test which labels are wrong.",
             rich_help_panel=NOISE,
         ),
     ] = False,
     percentile: Annotated[
         float,
         typer.Option(
-            help="Flag rows below this share of the threshold samples' margins.", rich_help_panel=NOISE
+            help="Flag rows with an AUM below this quantile of the threshold samples'.", rich_help_panel=NOISE
         ),
     ] = 0.99,
     runs: Annotated[
-        int, typer.Option(help="Passes: 2 judge every row, 1 leaves some unjudged.", rich_help_panel=NOISE)
+        int,
+        typer.Option(
+            help="Threshold passes: 2 test every row, 1 leaves some rows untested.", rich_help_panel=NOISE
+        ),
     ] = 2,
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of a pass; default: the run's.", rich_help_panel=NOISE)
@@ -76,7 +78,7 @@ def map_rows(
 ) -> None:
     """Draw the data map of a run, and list the rows that are most likely mislabelled.
 
-    Without --retrain the list is no test: it holds the rows of the lowest area under the margin.
+    Without --retrain the labels are not tested: the list holds the rows with the lowest AUM.
 
     Example: calmix map run --output map
 

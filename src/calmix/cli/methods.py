@@ -28,5 +28,6 @@ def methods(as_json: AsJson = False) -> None:
     for title in ("what it does", "needs", "reference"):
         table.add_column(title)
     for method in listed:
-        table.add_row(*(str(method[key]) for key in ("name", "summary", "needs", "citation")))
+        place = "" if method["mix_point"] == "–" else f"\nmixes at: {method['mix_point']}"
+        table.add_row(method["name"], method["summary"] + place, method["needs"], method["citation"])
     Console().print(table)

@@ -141,6 +141,12 @@ def print_line(console: Console, line: str, style: str | None = None) -> None:
     console.print(printable(line), soft_wrap=True, highlight=False, markup=False, style=style)
 
 
+def workflow_options(context: typer.Context, *without: str) -> dict[str, Any]:
+    """What a verb passes on to its workflow: its parameters by name, but for those of the command line."""
+    own = ("config", "as_json", *without)
+    return {name: value for name, value in context.params.items() if name not in own}
+
+
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -151,9 +157,13 @@ TrustRemoteCode = Annotated[
     bool,
     typer.Option(
         "--trust-remote-code",
-        help="Run the Python files of a checkpoint that brings its own. Give it for code that you have read.",
+        help="Run the Python files that a checkpoint contains. Only for code that you have read.",
     ),
 ]
+COLUMNS, COMPUTING = "Columns", "Computing"
+TrainedColumn = Annotated[str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)]
+BatchSize = Annotated[int, typer.Option(help="Rows per batch.", rich_help_panel=COMPUTING)]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=COMPUTING)]
 PREDICTIONS = "Predictions files"
 ProbColumns = Annotated[
     str | None,
@@ -167,7 +177,7 @@ ProbColumns = Annotated[
 LogitColumns = Annotated[
     str | None,
     typer.Option(
-        help="Logits, likewise. Default: logits, logit_X, logit; predictions beside label_ids.",
+        help="Logits, in the same forms. Default: logits, logit_X, logit; predictions beside label_ids.",
         rich_help_panel=PREDICTIONS,
     ),
 ]
@@ -181,7 +191,7 @@ ClassNames = Annotated[
 PositiveClass = Annotated[
     str | None,
     typer.Option(
-        help="The class that a single column of scores speaks of, of two classes.",
+        help="Of two classes, the one that a single column of scores belongs to.",
         rich_help_panel=PREDICTIONS,
     ),
 ]

@@ -7,15 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_text
+from calmix.cli.options import (
+    COLUMNS,
+    AsJson,
+    BatchSize,
+    Config,
+    Device,
+    TrainedColumn,
+    TrustRemoteCode,
+    print_json,
+    print_text,
+    workflow_options,
+)
 from calmix.user_error import UserError
 
 ACCEPTING, SETS = "Which predictions to accept", "Prediction sets"
-COLUMNS, COMPUTING = "Columns", "Computing"
 CLASSES_SHOWN = 5
 
 
 def predict(
+    context: typer.Context,
     source: Annotated[
         Path,
         typer.Argument(
@@ -28,7 +39,7 @@ def predict(
     text: Annotated[str | None, typer.Option(help="One text, in place of --input and --output.")] = None,
     text_pair: Annotated[str | None, typer.Option(help="The second text of a pair, beside --text.")] = None,
     skip_blank: Annotated[
-        bool, typer.Option("--skip-blank", help="Leave rows without a text out, and say which.")
+        bool, typer.Option("--skip-blank", help="Leave out rows without a text, and list them.")
     ] = False,
     target_accuracy: Annotated[
         float | None,
@@ -72,23 +83,15 @@ def predict(
             "--class-conditional", help="The coverage holds within every class.", rich_help_panel=SETS
         ),
     ] = False,
-    text_column: Annotated[
-        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
-    ] = None,
-    pair_column: Annotated[
-        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
-    ] = None,
-    choices_column: Annotated[
-        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
-    ] = None,
+    text_column: TrainedColumn = None,
+    pair_column: TrainedColumn = None,
+    choices_column: TrainedColumn = None,
     id_column: Annotated[
         str | None, typer.Option(help="Default: rows are numbered.", rich_help_panel=COLUMNS)
     ] = None,
-    image_column: Annotated[
-        str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)
-    ] = None,
-    batch_size: Annotated[int, typer.Option(help="Rows per batch.", rich_help_panel=COMPUTING)] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=COMPUTING)] = "auto",
+    image_column: TrainedColumn = None,
+    batch_size: BatchSize = 64,
+    device: Device = "auto",
     trust_remote_code: TrustRemoteCode = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -115,43 +118,30 @@ def predict(
             "both --input and --output are needed", remedy='name the two files, or give --text "…"'
         )
 
-    path = source
-    settings: dict[str, Any] = {
-        "target_accuracy": target_accuracy,
-        "accept_above": accept_above,
-        "validation": validation,
-        "reject_ood": reject_ood,
-        "batch_size": batch_size,
-        "device": device,
-        "trust_remote_code": trust_remote_code,
-    }
     if text is not None:
         from calmix.inference.predicting import predict_text
         from calmix.inference.saved_classifier import open_classifier
         from calmix.workflows.run import model_directory
 
         path = model_directory(source, "source")
-        result = {"source": str(path), **predict_text(open_classifier(path), text, text_pair, **settings)}
+        asked = predict_text(
+            open_classifier(path),
+            text,
+            text_pair,
+            target_accuracy=target_accuracy,
+            accept_above=accept_above,
+            validation=validation,
+            reject_ood=reject_ood,
+            batch_size=batch_size,
+            device=device,
+            trust_remote_code=trust_remote_code,
+        )
+        result = {"source": str(path), **asked}
     else:
         from calmix.workflows.predict import predict as predict_input
 
-        result = dict(
-            predict_input(
-                source,
-                input,
-                output=output,
-                skip_blank=skip_blank,
-                text_column=text_column,
-                pair_column=pair_column,
-                choices_column=choices_column,
-                id_column=id_column,
-                image_column=image_column,
-                coverage=coverage,
-                set_method=set_method,
-                class_conditional=class_conditional,
-                **settings,
-            ).content
-        )
+        options = workflow_options(context, "source", "input", "text", "text_pair")
+        result = dict(predict_input(source, input, **options).content)
     if as_json:
         print_json(result)
     elif text is not None:

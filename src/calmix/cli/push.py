@@ -12,16 +12,16 @@ from calmix.cli.options import AsJson, print_json, print_text
 
 def push(
     run: Annotated[Path, typer.Argument(help="A finished run.")],
-    repository: Annotated[str, typer.Argument(help="NAMESPACE/NAME; made if it is not there.")],
+    repository: Annotated[str, typer.Argument(help="NAMESPACE/NAME; created if it does not exist.")],
     private: Annotated[bool, typer.Option("--private", help="Make the repository private.")] = False,
     license: Annotated[
         str | None, typer.Option(help="Licence of the model, by its name on the Hub: apache-2.0, mit, ...")
     ] = None,
     language: Annotated[
-        list[str] | None, typer.Option(help="Language of the texts, such as en; any number of times.")
+        list[str] | None, typer.Option(help="Language of the texts, such as en. Repeatable.")
     ] = None,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Training data by its name on the Hub; any number of times.")
+        list[str] | None, typer.Option(help="Training data by its name on the Hub. Repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

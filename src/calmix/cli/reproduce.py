@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +35,7 @@ def reproduce(
         typer.Option(help="A directory with one folder per data set; 'full' reads the hub without it."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Where runs and pages go; the same command continues.")
+        Path | None, typer.Option(help="Directory of runs and pages; the same command continues.")
     ] = None,
     from_directory: Annotated[
         Path | None, typer.Option("--from", help="Render the pages of a directory again; train nothing.")
@@ -50,7 +51,7 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of the papers, with a verdict on every claim.
 
-    Killed at any moment, the same command continues: finished runs are found in OUTPUT/work.
+    The same command continues after an interruption: finished runs are in OUTPUT/work.
 
     Example: calmix reproduce tdmixup/table2 --scale small --data-dir data --output out
     """
@@ -86,18 +87,15 @@ def reproduce(
 
 
 def _list(*, as_json: bool) -> None:
-    from calmix.report.reproductions.listing import preset_records, preset_table
+    from calmix.report.reproductions.listing import preset_lines, preset_records
 
     records = preset_records()
     if as_json:
         print_json({"presets": records})
         return
-    from rich.console import Console
-
-    shown = preset_table(records).to_rich()
-    shown.columns[0].no_wrap = True  # what a reader types
-    shown.columns[0].min_width = max(len(record["name"]) for record in records)
-    Console().print(shown)
+    width = shutil.get_terminal_size().columns
+    for line in preset_lines(records, width):
+        typer.echo(line)
 
 
 def _render(directory: Path, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,25 +23,37 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run that was interrupted.", rich_help_panel=COMMON)
     ] = False,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Also write the figures as SVG and PDF here.", rich_help_panel=COMMON),
+    ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier and calibrate it.
 
-    A guided method (aum-saliency, tdmixup, informed-mixup) trains a plain run first, which it shares with
-    all that follow: it is kept in CALMIX_CACHE, by default ~/.cache/calmix.
+    A guided method (aum-saliency, tdmixup, informed-mixup) first trains a plain run. It is stored in
+    CALMIX_CACHE, by default ~/.cache/calmix, and later runs reuse it.
 
     Example: calmix train --train reviews.csv --test test.csv --test books=books.csv --output run
     """
-    run_training(training_values(context), resume=resume, as_json=as_json)
+    run_training(training_values(context), resume=resume, as_json=as_json, figures=figures)
 
 
-def run_training(options: dict[str, Any], *, resume: bool, as_json: bool) -> None:
+def run_training(
+    options: dict[str, Any], *, resume: bool, as_json: bool, figures: Path | None = None
+) -> None:
     from calmix.workflows.train import train_run
 
+    if figures is not None:
+        from calmix.report.figures import check_figures, write_figures
+
+        check_figures(figures)
     run = train_run(options, resume=resume)
     if not is_first_process():
         return
+    if figures is not None:
+        write_figures(run.directory, figures)
     if as_json:
         facts = {name: value for name, value in run.directory.metrics().items() if name != "files"}
         print_json({"run": str(run.path), **facts})

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from calmix.data.duplicates import InputKey, input_keys, repeated, without_case
-from calmix.data.image_sources import passed_over
+from calmix.data.images.sources import passed_over
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 from calmix.io.table import shorten

@@ -22,7 +22,7 @@ TASK_NAMES: dict[Task, str] = {
     "choice": "multiple choice",
     "image": "images",
 }
-NAMED = ("text", "pair", "choices", "label", "id", "image")
+NAMED = ("text", "pair", "choices", "label", "id", "image", "weight", "annotations")
 IMAGE_COLUMN = "image"
 PAIR_COLUMN = "text_pair"
 CHOICES_COLUMN = "choices"
@@ -52,11 +52,24 @@ class ColumnNames:
     """What the file writes -> the class."""
     drop_unlabelled: bool = False
     """Leave out rows whose label is missing or -1."""
+    weight: str | None = None
+    """How much each row counts; None: all alike."""
+    annotations: str | None = None
+    """Lists of labels, one of each annotator."""
+    slice: str | None = None
+    """Whose values group the rows of validation and test sets; any column, the label too."""
+    label_probs: tuple[str, ...] = ()
+    """Columns of probabilities, one of each class, or one pattern such as `label_prob_*`."""
 
     def __post_init__(self) -> None:
         if self.pair is not None and self.choices is not None:
             raise UserError(
                 f"{argument('pair_column')} and {argument('choices_column')} exclude each other",
+                remedy="give one of them",
+            )
+        if self.annotations is not None and self.label_probs:
+            raise UserError(
+                f"{argument('annotations_column')} and {argument('label_prob_columns')} exclude each other",
                 remedy="give one of them",
             )
         owner: dict[str, str] = {}
@@ -81,6 +94,7 @@ class ColumnNames:
         label: str | None = None,
         id: str | None = None,
         image: str | None = None,
+        weight: str | None = None,
     ) -> ColumnNames:
         """From options of which those not given are None.
 
@@ -88,8 +102,13 @@ class ColumnNames:
         ('stars', 'label')
         """
         given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id, "image": image}
+        given["weight"] = weight
         named: dict[str, Any] = {field: name for field, name in given.items() if name is not None}
         return cls(**named)
+
+    def with_soft_labels(self, annotations: str | None, label_probs: tuple[str, ...]) -> ColumnNames:
+        """The same columns, with those of soft labels."""
+        return replace(self, annotations=annotations, label_probs=label_probs)
 
     def with_labels(self, label_map: Mapping[str, Any], *, drop_unlabelled: bool) -> ColumnNames:
         """The same columns, with the labels under other names, or without rows that have none.

@@ -17,7 +17,7 @@ from typing import Any
 
 from calmix.data.columns import ColumnNames
 from calmix.data.hub import dataset_table
-from calmix.data.images import as_pnm
+from calmix.data.images.stored import as_pnm
 from calmix.io.memory_tables import WHOLE, MemoryData, hold
 from calmix.io.table import DataTable, check_names
 from calmix.user_error import UserError

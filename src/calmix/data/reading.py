@@ -23,13 +23,19 @@ from calmix.data.columns import (
     read_ids,
     read_texts,
 )
-from calmix.data.image_sources import read_images
-from calmix.data.labels import has_labels, map_labels, read_choice_labels, read_labels
+from calmix.data.images.sources import read_images
+from calmix.data.labels import has_labels, is_missing, map_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
+from calmix.data.soft_labels import (
+    has_probability_columns,
+    has_soft_labels,
+    read_soft_labels,
+    read_weights,
+)
 from calmix.data.sources import read_source, source_file
 from calmix.io.memory_tables import is_in_memory
 from calmix.io.table import DataTable
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # The rows of a command's files: training, validation and some test sets.
 MOST_PARSED = 8
@@ -75,7 +81,7 @@ def read_rows(
 
 
 def _file_state(file: Path | None) -> tuple[Hashable, ...] | None:
-    """What changes when a file does; None where that cannot be said.
+    """What changes when a file does; None where that is unknown.
 
     A file that was written a moment ago may be written again within one tick of the file system's clock.
     """
@@ -97,7 +103,7 @@ def rows_from_table(
     task: Task | None = None,
 ) -> Rows:
     """The rows of a table; see `read_rows`."""
-    if _reads_labels(table, columns, labelled):
+    if _reads_labels(table, columns, labelled) and columns.label in table.names:
         unlabelled = ("-1",) if columns.drop_unlabelled else ()
         mapping = dict(columns.label_map)
         table = map_labels(
@@ -105,7 +111,22 @@ def rows_from_table(
         )
         if not table.row_count:
             raise UserError("no row has a label", file=table.source, column=columns.label)
+    soft = None
+    if _reads_labels(table, columns, labelled) and has_soft_labels(
+        table, columns, is_train=label_names is None
+    ):
+        soft = read_soft_labels(table, columns, label_names)
+        table, label_names = soft.as_table(table, columns.label), soft.label_names
     rows = _rows_of(table, name, columns, label_names, labelled, task)
+    if soft is not None:
+        rows = rows.with_column("label_probs", soft.probabilities.tolist())
+    if columns.weight is not None and rows.is_labelled:
+        rows = rows.with_column("weight", read_weights(table, columns.weight))
+    # Rows that are only trained on need no group.
+    is_needed = rows.is_labelled and name not in ("train", "validation")
+    if columns.slice is not None and (columns.slice in table.names or is_needed):
+        values = table.column(columns.slice, argument("slice"))
+        rows = rows.with_column("slice", ["" if is_missing(value) else str(value) for value in values])
     return replace(rows, dropped=table.dropped)
 
 
@@ -179,6 +200,8 @@ def _image_rows(
 def _reads_labels(table: DataTable, columns: ColumnNames, labelled: bool | Literal["auto"]) -> bool:
     if labelled != "auto":
         return labelled
+    if columns.annotations in table.names or has_probability_columns(table, columns):
+        return True
     # A label column that was asked for by name must be there.
     asked_for = columns.label != ColumnNames().label
     return asked_for or has_labels(table, columns.label)

@@ -5,6 +5,9 @@ text       string
 text_pair  string         text pairs only
 choices    list<string>   multiple choice only
 label      int64          index into `label_names`; absent in unlabelled input
+weight     float64        how much the row counts; only where weights were asked for
+slice      string         the group of the row, "" where it is missing; only where one was asked for
+label_probs list<float64> soft label, one probability per class; `label` is then its argmax
 
 Rows of images have, in place of `text`, `image` (bytes of an image file, or the path of one), `digest` (a
 hash of those bytes) and `size` (height and width).
@@ -23,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from calmix.data.columns import Task
-from calmix.data.images import ImageFacts, StoredImage, inspect
+from calmix.data.images.stored import ImageFacts, StoredImage, inspect
 
 COLUMN_TYPES = {
     "row_id": pa.string(),
@@ -34,7 +37,11 @@ COLUMN_TYPES = {
     "digest": pa.string(),
     "size": pa.list_(pa.int32()),
     "label": pa.int64(),
+    "weight": pa.float64(),
+    "label_probs": pa.list_(pa.float64()),
+    "slice": pa.string(),
 }
+OF_THE_LABEL = ("label", "weight", "label_probs")
 INPUTS = (["row_id", "text"], ["row_id", "image", "digest", "size"])
 
 
@@ -196,7 +203,34 @@ class Rows:
         return replace(self, table=self.table.take(pa.array(positions, pa.int64())))
 
     def without_labels(self) -> Rows:
-        return replace(self, table=self.table.drop_columns("label")) if self.is_labelled else self
+        known = [name for name in OF_THE_LABEL if name in self.table.column_names]
+        return replace(self, table=self.table.drop_columns(known)) if known else self
+
+    def with_column(self, name: str, values: Any) -> Rows:
+        """The same rows with `weight`, `label_probs` or `slice`."""
+        columns = {**{n: self.table.column(n) for n in self.table.column_names}}
+        columns[name] = pa.array(values, COLUMN_TYPES[name])
+        return replace(self, table=pa.table({n: columns[n] for n in COLUMN_TYPES if n in columns}))
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How much each row counts; None where all count alike."""
+        if "weight" not in self.table.column_names:
+            return None
+        return np.asarray(self.table.column("weight").to_numpy(), dtype=np.float64)
+
+    @property
+    def slices(self) -> list[str] | None:
+        """The group of every row; None where none was asked for."""
+        known = "slice" in self.table.column_names
+        return list(self.table.column("slice").to_pylist()) if known else None
+
+    @property
+    def soft_labels(self) -> NDArray[np.float64] | None:
+        """[rows, classes]; None where labels are hard."""
+        if "label_probs" not in self.table.column_names:
+            return None
+        return np.array(self.table.column("label_probs").to_pylist(), dtype=np.float64).reshape(len(self), -1)
 
     def fingerprint(self) -> str:
         """SHA-256 of ids, inputs, labels and label names, the same in every process and file format.
@@ -207,11 +241,16 @@ class Rows:
         digest = hashlib.sha256()
         _add_texts(digest, self.label_names)
         for name in self.table.column_names:
-            if name in ("image", "size"):  # the digest speaks for them
+            # The digest speaks for images; what a row is measured with does not change what is learned.
+            if name in ("image", "size", "slice"):
                 continue
             _add_texts(digest, [name])
             column = self.table.column(name)
-            if name == "label":
+            if name in ("weight", "label_probs"):
+                values = self.weights if name == "weight" else self.soft_labels
+                assert values is not None
+                digest.update(values.astype("<f8").tobytes())
+            elif name == "label":
                 digest.update(self.labels.astype("<i8").tobytes())
             elif name == "choices":
                 lists = column.to_pylist()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from calmix.data.embedded_images import embedded_table, has_embedded_split, is_embedded
 from calmix.data.hub import hub_splits, read_hub_table
-from calmix.data.image_sources import class_folders, find_image_folder, folder_table, npz_image_table
+from calmix.data.images.embedded import embedded_table, has_embedded_split, is_embedded
+from calmix.data.images.sources import class_folders, find_image_folder, folder_table, npz_image_table
 from calmix.data.published.catalogue import has_published_split, is_published, published_table
 from calmix.io.formats import EXTENSIONS_LISTED, data_extension, file_stem
 from calmix.io.memory_tables import WHOLE, is_in_memory, memory_data

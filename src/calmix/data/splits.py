@@ -84,7 +84,7 @@ def name_tests(arguments: Sequence[str]) -> dict[str, str | Path]:
     for name, _ in parsed:
         if name is None:
             continue
-        # Compared without case: both become files, and some file systems do not tell them apart.
+        # Compared without case: both become files, and some file systems do not distinguish them.
         if name.lower() in taken:
             raise UserError(f"two test sets are named {name!r}", remedy="give each its own NAME=PATH")
         taken.add(name.lower())
@@ -99,7 +99,7 @@ def name_tests(arguments: Sequence[str]) -> dict[str, str | Path]:
 
 def name_outside(arguments: Sequence[str], inside: str = "in") -> dict[str, str]:
     """Sets of other data by name; one without a name is called by its file's stem. None may be called as the
-    familiar set, `inside`, is.
+    in-domain set, `inside`, is.
 
     >>> name_outside(["letters=notmnist.npz", "noise/speckle.npz"])
     {'letters': 'notmnist.npz', 'speckle': 'noise/speckle.npz'}

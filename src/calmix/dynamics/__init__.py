@@ -3,7 +3,7 @@
 cartography_files  Training dynamics as allenai/cartography writes them
 cleanlab_export    The label issues found, in the form cleanlab users know
 datamap            The data map: five numbers per row that say how training went for it
-dynamics_file      `dynamics.parquet`: one row per training row, what every epoch said about it
+dynamics_file      `dynamics.parquet`: one row per training row, its dynamics in every epoch
 importers          Dynamics from wherever they were recorded: a run, our parquet
 label_estimate     How many labels are wrong: an estimate with its interval
 label_noise        Likely mislabelled rows, found with threshold samples
@@ -13,5 +13,5 @@ recorder           Records what training says about every row, a step at a time
 regions            Easy, ambiguous and hard rows; low and high AUM
 row_index          Row ids, and the way back from an id to its place
 suspects           The rows to look at first
-training_dynamics  What training said about every row in every epoch: plain arrays
+training_dynamics  The training dynamics of every row in every epoch: plain arrays
 """

@@ -1,4 +1,4 @@
-"""`dynamics.parquet`: one row per training row, what every epoch said about it, and where it lies on the map.
+"""`dynamics.parquet`: one row per training row, its dynamics in every epoch, and where it lies on the map.
 
     row_id               string
     label                int64, the label it was trained with
@@ -113,6 +113,10 @@ def read_dynamics_file(path: str | Path) -> TrainingDynamics:
     labels = table["label"].fill_null(-1).to_numpy()
     _check_classes(labels, path, "label")
     names = stored_class_names(table.schema, path) or ()
+    for column, indices in (("label", labels), ("predicted_label", predicted)):
+        if names and indices is not None and indices.size and indices.max() >= len(names):
+            problem = f"class {indices.max()} of {len(names)} named ones"
+            raise UserError(problem, file=path, column=column, remedy="classes are counted from 0")
     return TrainingDynamics(
         row_ids(table, path), labels.astype(np.int64), gold, margin, correct, predicted, names
     )

@@ -44,8 +44,11 @@ def read_dynamics(source: str | Path) -> DynamicsSource:
     """
     path = Path(source)
     if path.is_dir():
-        run_file = RunDirectory(path).dynamics_file
+        run = RunDirectory(path)
+        run_file = run.dynamics_file
         if run_file.is_file():
+            if run.is_finished:
+                run.check_undamaged("dynamics.parquet")
             return _from_dynamics("run", run_file, read_dynamics_file(run_file))
         if epoch_files(path):
             return _from_dynamics("cartography", path, read_cartography(path))

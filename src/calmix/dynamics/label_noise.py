@@ -213,7 +213,7 @@ def threshold_filter(
 
 
 def nothing_judged(rows: int) -> NoiseVerdict:
-    """What is said where there were too few rows for a pass.
+    """The verdict where there were too few rows for a pass.
 
     >>> nothing_judged(2).unscored.tolist()
     [True, True]

@@ -1,4 +1,4 @@
-"""What training said about every row in every epoch: plain arrays."""
+"""The training dynamics of every row in every epoch: plain arrays."""
 
 from __future__ import annotations
 

@@ -39,14 +39,19 @@ class Unlearned:
     lines: tuple[str, ...]
     advice: str
     """What to change, from the first such run."""
+    notes: tuple[str, ...] = ()
+    """About runs that have learned: some may have been stopped early."""
 
 
 def unlearned_runs(results: Results) -> Unlearned:
     """Which runs were judged, and found not to have learned; runs of earlier versions were not judged."""
     arms, lines, advice = set(), [], ""
+    stopped: dict[str, list[dict[str, Any]]] = {}
     for arm in results.arms:
         runs = results.select(split=VALIDATION, stage=CALIBRATED, arm=arm.name)
         failed = [run for run in runs if run.get("learned") is False]
+        if early := [run for run in runs if run.get("learned") and run.get("learning_finding")]:
+            stopped[arm.name] = early
         if not failed:
             continue
         if 2 * len(failed) >= len(runs):
@@ -57,4 +62,16 @@ def unlearned_runs(results: Results) -> Unlearned:
             f"`{arm.name}`: {len(failed)} of {len(runs)} {'run' if len(runs) == 1 else 'runs'} {have} not "
             f"learned; {failed[0].get('learning_finding', 'see its report')}"
         )
-    return Unlearned(frozenset(arms), tuple(lines), advice)
+    return Unlearned(frozenset(arms), tuple(lines), advice, _stopped_early(stopped))
+
+
+def _stopped_early(stopped: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, ...]:
+    """One line for all arms: the advice stands, but a longer training may change it."""
+    runs = [run for early in stopped.values() for run in early]
+    if not runs:
+        return ()
+    names = ", ".join(f"`{name}`" for name in stopped)
+    return (
+        f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} ({names}) may have been stopped early; in the "
+        f"first, {runs[0]['learning_finding']}. {str(runs[0]['learning_advice']).removesuffix('.')}",
+    )

@@ -10,14 +10,15 @@ import pyarrow as pa
 from calmix.data.embedded import movie_reviews
 from calmix.data.rows import Rows
 from calmix.data.sampling import stratified_sample
-from calmix.experiments.comparison import CompareConfig
+from calmix.experiments.comparison_plan import CompareConfig
 from calmix.io.writing import write_table
 from calmix.training.configuration import TrainConfig
 
-# Six runs, two at a time.
-TRAIN_ROWS, VALIDATION_ROWS, TEST_ROWS, OTHER_ROWS = 600, 400, 600, 150
-METHODS = ("plain", "aum-saliency", "informed-mixup")
-SEEDS = (0, 1)
+# Six runs, two at a time. Three seeds and one challenger: with two seeds, or two methods to be corrected for,
+# the intervals are so wide that a comparison of minutes cannot tell anything.
+TRAIN_ROWS, VALIDATION_ROWS, TEST_ROWS, OTHER_ROWS = 500, 400, 600, 150
+METHODS = ("plain", "aum-saliency")
+SEEDS = (0, 1, 2)
 
 
 def write_demo_data(directory: Path, seed: int = 0) -> dict[str, Path]:
@@ -36,15 +37,15 @@ def write_demo_data(directory: Path, seed: int = 0) -> dict[str, Path]:
 
 
 def demo_config(files: dict[str, Path], output: Path) -> CompareConfig:
-    """Plain fine-tuning against two guided methods, in domain and on IMDb."""
+    """Plain fine-tuning against a guided method, in domain and on IMDb."""
     base = TrainConfig(
         train=str(files["train"]),
         validation=str(files["validation"]),
         test=(str(files["test"]), f"imdb={files['imdb']}"),
         output=str(output),
         model="default",
-        epochs=3,
-        learning_rate=1e-4,
+        epochs=4,  # 6 are usual for so many rows; these are enough, and the demo is to be short
+        learning_rate=2e-4,
         max_length=96,
         freeze_embeddings=True,  # half again as fast
         id_column="id",

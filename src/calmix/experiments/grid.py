@@ -3,8 +3,8 @@
 `--methods plain,cls-mixup:alpha=1` names the methods, options after a colon; `--vary alpha=0.1,0.4` makes an
 arm of every value for each method that has such an option, and of every method if it is a setting of
 training. An arm that a varied option does not concern is there once; a varied model brings the settings that
-suit it, as it does in `calmix train`, where nothing else was said. `plain` is always in, and first: nothing
-can be said about a method that does not stand beside it.
+suit it, as it does in `calmix train`, unless another is given. `plain` is always in, and first: nothing
+can be concluded about a method without it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class CellProgress:
         self.say(f"[{self.finished}/{self.total}] {title}: {ending}{f'; {left}' if left else ''}")
 
     def look(self) -> None:
-        """Show what the running cells said last."""
+        """Show the last line of the running cells."""
         if self.bar is not None:
             left = time_left(self.seconds, self.total - self.finished, self.workers)
             lines = [f"{title}: {last_line(log)}" for title, log, _ in self.running.values()]

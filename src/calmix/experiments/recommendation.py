@@ -140,7 +140,7 @@ def recommend(results: Results, summary: Sequence[Mapping[str, Any]]) -> Recomme
         lines=tuple(one.line for one in evidence),
         next_step=next_step,
         next_seeds=next_seeds,
-        notes=missing.lines,
+        notes=missing.lines + missing.notes,
     )
 
 

@@ -17,11 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from calmix.calibration.accuracy_loss import FOLLOWS
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.binning import Closed, bin_counts
 from calmix.experiments.cell import Cell
 from calmix.experiments.grid import Arm
+from calmix.io.json_records import decode_json
+from calmix.io.parquet_files import ParquetTable
+from calmix.io.parser_errors import refusing
+from calmix.io.record_shapes import RESULTS, check_shape
+from calmix.io.records import REMEDY, Record, damaged
 from calmix.io.run_directory import RunDirectory, replacing
 from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError
@@ -35,6 +41,7 @@ DESCRIPTION = (
     "run", "arm", "method", "options", "seed", "split", "stage", "in_sample", "temperature", "seconds",
     "device", "train_n", "n", "bins", "learned", "learning_finding", "learning_advice",
 )  # fmt: skip
+TEXTS = ("run", "arm", "method", "options", "split", "stage", "device")
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,10 @@ class Results:
             raise UserError(
                 "no comparison in this directory", file=directory, remedy="make one with 'calmix compare'"
             )
-        table = pq.read_table(file)
+        table = read_values(file, texts=TEXTS)
         stored = (table.schema.metadata or {}).get(METADATA_KEY)
         if stored is None:
             raise UserError("not written by calmix compare", file=file)
-        about = json.loads(stored)
         differences = directory / DIFFERENCES_FILE
         if not differences.is_file():
             raise UserError(
@@ -101,13 +107,29 @@ class Results:
                 file=directory,
                 remedy="the intervals cannot be found without it; keep the two files together",
             )
-        return cls(
-            config=about["config"],
-            arms=[Arm(**arm) for arm in about["arms"]],
-            runs=[_present(record) for record in table.to_pylist()],
-            differences=pq.read_table(differences).to_pylist(),
-            failures=about["failures"],
-        )
+        compared = read_values(differences)
+        with refusing("damaged", file, REMEDY):
+            about = decode_json(stored.decode())
+            check_shape(about, RESULTS, file)
+            records = [_present(record) for record in table.to_pylist()]
+            return cls(
+                config=about["config"],
+                arms=[Arm(**arm) for arm in about["arms"]],
+                runs=[Record(record, file) for record in records],
+                differences=[Record(record, differences) for record in compared.to_pylist()],
+                failures=about["failures"],
+            )
+
+
+def read_values(file: Path, texts: Sequence[str] = ()) -> pa.Table:
+    """A table of texts, numbers and truth values alone; `texts` are the columns that must be text."""
+    table = next(ParquetTable(str(file), str(file)).batches(None))
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        is_text = pa.types.is_string(column.type) or pa.types.is_null(column.type)
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if not is_text and (name in texts or not (is_number or pa.types.is_boolean(column.type))):
+            raise damaged(file, f"the column {name!r} holds {column.type}")
+    return table
 
 
 def _present(record: dict[str, Any]) -> dict[str, Any]:
@@ -136,9 +158,10 @@ def _records_of(cell: Cell, run: RunDirectory, bins: Sequence[int], closed: Clos
             values = metrics["splits"][split][stage]
             if not is_measured or any(f"ece_{count}_bins" not in values for count in bins[1:]):
                 # The run was made with other bins.
-                values = evaluate(
+                again = evaluate(
                     predictions_of_run(run, split, calibrated=stage == "calibrated"), bins=bins, closed=closed
                 )
+                values = again | ({FOLLOWS: values[FOLLOWS]} if FOLLOWS in values else {})
             records.append(
                 {
                     "run": cell.fingerprint,
@@ -165,10 +188,10 @@ def _learning(metrics: dict[str, Any]) -> dict[str, Any]:
     learning = metrics.get("learning")
     if learning is None:
         return {}
-    finding = learning["messages"][0] if learning["messages"] else None
+    findings = [*learning["messages"], *learning.get("notes", ())]
     return {
         "learned": learning["learned"],
-        "learning_finding": finding,
+        "learning_finding": findings[0] if findings else None,
         "learning_advice": learning["advice"] or None,
     }
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calmix.inference.row_progress import RowProgress, counting_rows
+from calmix.models.inputs import refusing_rows
 from calmix.runtime.hardware import place_in_group
 
 Batch = dict[str, Tensor]
@@ -36,6 +37,11 @@ def batches_of(
         yield {name: value.to(device) for name, value in batch.items() if name != "labels"}
 
 
+def input_names(model: nn.Module) -> set[str]:
+    """What a network takes. As the Trainer does: a tokenizer may make more than that."""
+    return set(getattr(model, "input_names", None) or inspect.signature(model.forward).parameters)
+
+
 @torch.no_grad()
 def forward_logits(
     model: nn.Module,
@@ -55,8 +61,7 @@ def forward_logits(
     model.to(device).eval()
     view, order = encoded.by_length()
     rank, processes = place_in_group()
-    # As the Trainer does: a tokenizer may make more than the network takes.
-    accepted = set(inspect.signature(model.forward).parameters)
+    accepted = input_names(model)
     own = []
     shown: AbstractContextManager[RowProgress | None] = nullcontext()
     if title is not None and rank == 0:
@@ -64,7 +69,8 @@ def forward_logits(
     with shown as progress:
         for batch in batches_of(view, collator, batch_size, device, first=rank, every=processes):
             taken = {name: value for name, value in batch.items() if name in accepted}
-            own.append(model(**taken).logits.float().cpu().numpy())
+            with refusing_rows(model):
+                own.append(model(**taken).logits.float().cpu().numpy())
             if progress is not None:
                 progress.advance(len(own[-1]) * processes)
     shares = [own]

@@ -7,17 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
+from calmix.calibration.calibrators.calibrator import load_calibrator
 from calmix.calibration.files.file_evaluation import Source
 from calmix.data.columns import ColumnNames
-from calmix.data.embedded_images import PREFIX
+from calmix.data.images.embedded import PREFIX
 from calmix.data.reading import read_rows
 from calmix.inference.mc_dropout import dropout_with_checkpoint
 from calmix.inference.prediction import predict_with_checkpoint, row_predictions
 from calmix.inference.run_rows import rows_of_run
+from calmix.inference.saved_classifier import CALIBRATOR_FILE, open_classifier
 from calmix.io.memory_tables import is_in_memory
 from calmix.io.run_directory import RunDirectory
 from calmix.models.loading import trained_labels
-from calmix.user_error import argument
+from calmix.user_error import UserError, argument
 
 
 def dropout_sources(
@@ -29,6 +32,7 @@ def dropout_sources(
         if not (path / "config.yaml").is_file():
             continue
         run = RunDirectory.open(path)
+        run.check_undamaged("model/")
         metrics = run.metrics()
         temperature = float(metrics["temperature"])
         length = settings["max_length"] or run.config()["max_length"]
@@ -64,16 +68,30 @@ def predicted_sources(
     checkpoint = model
     if (model / "config.yaml").is_file():
         run = RunDirectory.open(model)
+        run.check_undamaged("model/")
         trained = run.config()
-        columns = {name: value or trained.get(f"{name}_column") for name, value in columns.items()}
+        own = {name: trained.get(f"{name}_column") for name in columns if name != "weight"}
+        columns = {name: value or own.get(name) for name, value in columns.items()}
         settings = {**settings, "max_length": settings["max_length"] or trained["max_length"]}
         checkpoint = run.model
+    calibrator = None
+    if (model / CALIBRATOR_FILE).is_file():  # what `calibrate` or `adapt` made
+        found_model = open_classifier(model)
+        checkpoint, calibrator = found_model.checkpoint, found_model.calibrator
+        if calibrator is not None and mc_dropout is not None:
+            raise UserError(
+                "MC dropout needs a calibrator that is folded into the network",
+                file=model,
+                remedy="leave it out",
+            )
     # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
     name = "data" if is_in_memory(data) else Path(data.removeprefix(PREFIX)).name.split(".")[0] or "data"
     labels = trained_labels(checkpoint)
     rows = read_rows(data, "test", ColumnNames.from_options(**columns), labels, name=name)
 
     predictions = row_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
+    if calibrator is not None:
+        predictions = calibrate_predictions(load_calibrator(calibrator), predictions)
     found = [Source(f"{model}:{data}", lambda: [predictions], origin)]
     if mc_dropout is not None:
         passes = dropout_with_checkpoint(checkpoint, rows, passes=mc_dropout, seed=seed, **settings)

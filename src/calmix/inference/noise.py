@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from calmix.data.pixels import PixelStatistics
+from calmix.data.images.pixels import PixelStatistics
 from calmix.runtime.double_precision import in_double
 from calmix.runtime.randomness import stream
 
@@ -43,7 +43,7 @@ class NoiseImages:
     def __getitem__(self, position: int) -> dict[str, Any]:
         channels = 1 if self.statistics.gray else 3
         drawn = stream(self.seed, "noise", position).normal(size=(channels, *self.size))
-        # On the scale 0..1, not cut off there: noise has the variance that it is said to have.
+        # On the scale 0..1, not cut off there: noise has the stated variance.
         pixels = _channels(self.statistics.mean) + _channels(self.statistics.std) * drawn
         values = (pixels - _channels(self.mean)) / _channels(self.std)
         return {"pixel_values": values.astype(np.float32)}

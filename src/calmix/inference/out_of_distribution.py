@@ -23,7 +23,7 @@ from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.ood import SCORES
 from calmix.calibration.uncertainty.ood_intervals import METRICS, detection_metrics
 from calmix.calibration.uncertainty.ood_verdict import RecommendedScore, recommend_score, verdict
-from calmix.data.pixels import PixelStatistics
+from calmix.data.images.pixels import PixelStatistics
 from calmix.data.rows import Rows
 from calmix.inference.forward_passes import batches_of, best_device, forward_logits
 from calmix.inference.mc_dropout import DropoutPasses, NoDropout, dropout_passes
@@ -95,6 +95,7 @@ class Detector:
         self.run, self.passes, self.seed, self.batch_size = run, passes, seed, batch_size
         self.device = best_device(device)
         self.metrics = run.metrics()
+        run.check_undamaged("model/")
         self.model = load_trained(run.model, trust_remote_code=trust_remote_code)
         self.inputs = load_inputs(
             run.model,
@@ -169,14 +170,14 @@ def compare_sets(
     inside: Scored, outside: Sequence[Scored], temperature: float, *, seed: int = 0
 ) -> list[dict[str, Any]]:
     """AUROC, AUPR and FPR@95 with intervals of every score, stage and out-set."""
-    familiar = inside.scores(temperature)
+    in_domain = inside.scores(temperature)
     found = []
     for other in outside:
-        strange = other.scores(temperature)
-        for (score, stage), values in familiar.items():
-            if (score, stage) not in strange:
+        out_of_domain = other.scores(temperature)
+        for (score, stage), values in in_domain.items():
+            if (score, stage) not in out_of_domain:
                 continue
-            metrics = detection_metrics(values, strange[score, stage], seed=seed)
+            metrics = detection_metrics(values, out_of_domain[score, stage], seed=seed)
             found.append({"out": other.name, "score": score, "stage": stage, **metrics})
     return found
 
@@ -237,14 +238,14 @@ def detect(
         device=device,
         trust_remote_code=trust_remote_code,
     )
-    familiar = detector.score(in_name, inside)
-    strange = [detector.score(name, rows) for name, rows in outside.items()]
+    in_domain = detector.score(in_name, inside)
+    out_of_domain = [detector.score(name, rows) for name, rows in outside.items()]
     if noise is not None:
-        strange.append(detector.score_noise(f"{noise} noise", inside))
+        out_of_domain.append(detector.score_noise(f"{noise} noise", inside))
     temperature = float(detector.metrics["temperature"])
-    every = [familiar, *strange]
-    scores = compare_sets(familiar, strange, temperature, seed=seed)
-    recommended = recommended_score(familiar, strange[: len(outside)] or strange)
+    every = [in_domain, *out_of_domain]
+    scores = compare_sets(in_domain, out_of_domain, temperature, seed=seed)
+    recommended = recommended_score(in_domain, out_of_domain[: len(outside)] or out_of_domain)
     validation = predictions_of_run(run, "validation", calibrated=True)
     rejection = OodThreshold.fit(recommended.score, validation.values, keep)
     return {
@@ -253,7 +254,7 @@ def detect(
         "model": detector.metrics["model"],
         "temperature": temperature,
         "mc_dropout": detector.passes,
-        "in": familiar.name,
+        "in": in_domain.name,
         "sets": [
             {
                 "name": one.name,
@@ -266,7 +267,7 @@ def detect(
         ],
         "metrics": list(METRICS),
         "scores": scores,
-        "verdicts": verdicts(familiar.name, scores, recommended.score),
+        "verdicts": verdicts(in_domain.name, scores, recommended.score),
         "recommended": asdict(recommended),
         "rejection": {
             **asdict(rejection),

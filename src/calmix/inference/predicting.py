@@ -154,8 +154,8 @@ def predict_text(
     if rejected is not None:
         found["reject_ood"] = bool(rejected[0])
     is_cut = bool(answers.truncated[0])
-    said = [f"the text is longer than {answers.max_length} tokens and was cut"] if is_cut else []
-    return {**found, **acceptance.facts(), "truncated": is_cut, "notes": said}
+    notes = [f"the text is longer than {answers.max_length} tokens and was cut"] if is_cut else []
+    return {**found, **acceptance.facts(), "truncated": is_cut, "notes": notes}
 
 
 def check_settings(batch_size: int, device: str) -> None:
@@ -216,16 +216,16 @@ def check_validation_used(
 
 def notes(given: InputRows, answers: Answers, renamed: dict[str, str]) -> list[str]:
     """What a reader of the predictions must know."""
-    said = []
+    notes = []
     if given.blank:
-        said.append(f"{counted(len(given.blank), 'blank row')} left out: {first_numbers(given.blank)}")
+        notes.append(f"{counted(len(given.blank), 'blank row')} left out: {first_numbers(given.blank)}")
     cut = int(answers.truncated.sum())
     if cut:
         share = f"{cut / len(answers.truncated):.1%} of the rows"
-        said.append(f"{counted(cut, 'text')} longer than {answers.max_length} tokens and cut ({share})")
-    said += [f"the input's column {old!r} is kept as {new!r}" for old, new in renamed.items()]
-    said += [f"the input's column {name!r} is not copied: it holds images" for name in given.dropped]
-    return said
+        notes.append(f"{counted(cut, 'text')} longer than {answers.max_length} tokens and cut ({share})")
+    notes += [f"the input's column {old!r} is kept as {new!r}" for old, new in renamed.items()]
+    notes += [f"the input's column {name!r} is not copied: it holds images" for name in given.dropped]
+    return notes
 
 
 def counted(count: int, noun: str) -> str:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 from transformers import Trainer
 
 from calmix.calibration.calibrators.calibrator import load_calibrator
@@ -14,8 +16,8 @@ from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.inference.answers import Answers
 from calmix.inference.forward_passes import best_device, forward_logits
-from calmix.inference.saved_classifier import SavedClassifier
-from calmix.models.inputs import Encoded, TextInputs
+from calmix.inference.saved_classifier import ONNX_FILE, SavedClassifier
+from calmix.models.inputs import Encoded, Inputs, TextInputs
 from calmix.models.loading import load_inputs, load_trained, trained_labels
 from calmix.runtime.hardware import check_device, prepared_processor
 from calmix.runtime.progress import silence_transformers
@@ -45,16 +47,35 @@ def predict_with_checkpoint(
     """What a saved classifier says about rows."""
     silence_transformers()
     check_device(device)
-    model = load_trained(directory, trust_remote_code=trust_remote_code)
-    inputs = load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)
+    model, inputs = load_saved(directory, max_length=max_length, trust_remote_code=trust_remote_code)
     encoded = inputs.encode(rows)
     collator = inputs.collator(is_choice=encoded.is_choice)
     with prepared_processor(threads):
-        return forward_logits(model, encoded, collator, batch_size=batch_size, device=best_device(device))
+        return forward_logits(model, encoded, collator, batch_size=batch_size, device=place_of(model, device))
+
+
+def load_saved(
+    directory: Path, *, max_length: int | None = None, trust_remote_code: bool = False
+) -> tuple[nn.Module, Inputs]:
+    """A saved classifier, a checkpoint or exported, and what turns rows into its inputs."""
+    if (directory / ONNX_FILE).is_file():
+        from calmix.inference.onnx.running import load_exported
+
+        return load_exported(directory, max_length=max_length)
+    model = load_trained(directory, trust_remote_code=trust_remote_code)
+    return model, load_inputs(directory, model, max_length=max_length, trust_remote_code=trust_remote_code)
+
+
+def place_of(model: nn.Module, device: str) -> torch.device:
+    """Where it runs. An exported network has no weights of its own to move: it stays on the CPU."""
+    has_weights = next(model.parameters(), None) is not None
+    return best_device(device) if has_weights else torch.device("cpu")
 
 
 def row_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
-    return Predictions.from_logits(logits, rows.labels, ids=rows.row_ids, class_names=rows.label_names)
+    """With the weights and soft labels of the rows, where they have any."""
+    made = Predictions.from_logits(logits, rows.labels, ids=rows.row_ids, class_names=rows.label_names)
+    return made.with_rows(weights=rows.weights, targets=rows.soft_labels)
 
 
 def classify(
@@ -70,14 +91,14 @@ def classify(
     """The calibrated logits of a saved classifier, and which texts were cut; progress under a `title`."""
     silence_transformers()
     check_device(device)
-    checkpoint, trust = classifier.checkpoint, {"trust_remote_code": trust_remote_code}
-    model = load_trained(checkpoint, **trust)
-    inputs = load_inputs(checkpoint, model, max_length=classifier.max_length, **trust)
+    model, inputs = load_saved(
+        classifier.checkpoint, max_length=classifier.max_length, trust_remote_code=trust_remote_code
+    )
     encoded = inputs.encode(rows)
     collator = inputs.collator(is_choice=encoded.is_choice)
     with prepared_processor(threads):
         logits: NDArray[Any] = forward_logits(
-            model, encoded, collator, batch_size=batch_size, device=best_device(device), title=title
+            model, encoded, collator, batch_size=batch_size, device=place_of(model, device), title=title
         )
     if classifier.calibrator is not None:
         calibrator = load_calibrator(classifier.calibrator)

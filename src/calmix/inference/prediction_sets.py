@@ -49,7 +49,7 @@ def set_columns(
 
 
 def set_facts(sets: ConformalSets, table: pa.Table) -> dict[str, Any]:
-    """What may be said of the sets, as plain values for JSON."""
+    """The properties of the sets, as plain values for JSON."""
     sizes = table.column(SIZE).to_numpy()
     unbounded = sets.unbounded_classes()
     facts: dict[str, Any] = {

@@ -6,6 +6,7 @@ import numpy as np
 
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.data.columns import ColumnNames
+from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import read_splits
 from calmix.io.run_directory import RunDirectory
@@ -14,16 +15,29 @@ from calmix.user_error import UserError
 COLUMN_KINDS = ("text", "pair", "choices", "label", "id", "image")
 
 
+def columns_of(run: RunDirectory) -> ColumnNames:
+    """The columns that a run was trained with."""
+    config = run.config()
+    return ColumnNames.from_options(**{kind: config.get(f"{kind}_column") for kind in COLUMN_KINDS})
+
+
+def training_rows(run: RunDirectory) -> Rows | None:
+    """The rows of the training file; None where it was moved or is no longer readable."""
+    try:
+        return read_rows(run.config()["train"], "train", columns_of(run))
+    except UserError:
+        return None
+
+
 def rows_of_run(run: RunDirectory, *, remedy: str) -> dict[str, Rows]:
     """Validation and test rows by split; an error if the files no longer hold what was predicted. `remedy`
     says how the caller takes rows otherwise."""
     config = run.config()
-    columns = {kind: config.get(f"{kind}_column") for kind in COLUMN_KINDS}
     splits = read_splits(
         config["train"],
         config.get("validation"),
         tuple(config["test"]),
-        columns=ColumnNames.from_options(**columns),
+        columns=columns_of(run),
         seed=config["seed"],
     )
     named = {"validation": splits.validation, **splits.tests}

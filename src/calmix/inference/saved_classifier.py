@@ -1,6 +1,6 @@
-"""A trained classifier on disk: a run, a checkpoint, or a directory that `calmix calibrate` made.
+"""A trained classifier on disk: a run, a checkpoint, or what `calmix calibrate` or `export` made.
 
-Opened without torch: what is not there is said at once.
+Opened without torch: a missing file is reported at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
 
 CALIBRATOR_FILE = "calibrator.json"
+# Of a directory that `calmix export` made: the network in place of safetensors.
+ONNX_FILE = "model.onnx"
 # Of a calibrated directory: the network whose logits a calibrator takes that does not fold into it.
 UNCALIBRATED_MODEL = "uncalibrated_model"
 COLUMNS = ("text", "pair", "choices", "label", "image")
@@ -51,6 +53,12 @@ class SavedClassifier:
         if not stored.is_file():
             return None
         facts = read_json_record(self.source / "calibration.json")
+        if "adapted_to" in facts:
+            limit = (
+                "these are validation rows of the training domain, and the guarantee is about that: give "
+                f"labelled rows of the domain that you predict with {argument('validation', 'FILE')}"
+            )
+            return read_predictions(stored), limit
         same = facts.get("fitted_on") == "validation" and facts.get("method") != "temperature"
         limit = f"{facts['method']} was fitted on these very rows, which the guarantee does not count"
         return read_predictions(stored), limit if same else None
@@ -84,6 +92,7 @@ def _of_run(run: RunDirectory) -> SavedClassifier:
             file=run.path,
             remedy=f"keep it: {argument('keep_models', 'all')}",
         )
+    run.check_undamaged("model/")
     config, metrics = run.config(), run.metrics()
     return SavedClassifier(
         run.path,

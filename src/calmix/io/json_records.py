@@ -218,11 +218,11 @@ def _not_utf8(error: UnicodeDecodeError, source: str, line: int, row: int | None
 
 
 def _not_json(error: ValueError, source: str, line: int | None, row: int | None) -> UserError:
-    said = str(error)
+    reason = str(error)
     if isinstance(error, json.JSONDecodeError):
-        said = f"{error.msg} at character {error.colno}"
+        reason = f"{error.msg} at character {error.colno}"
     problem = "not JSON" if line is None else f"line {line} is not JSON"
-    return UserError(f"{problem} ({said})", file=source, row=row, remedy=RECORD_REMEDY)
+    return UserError(f"{problem} ({reason})", file=source, row=row, remedy=RECORD_REMEDY)
 
 
 def _broken_element(text: str) -> int | None:

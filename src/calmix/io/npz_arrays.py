@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from calmix.io.formats import is_gzipped
-from calmix.io.opening import open_bytes
+from calmix.io.opening import check_proportion, open_bytes
 from calmix.io.parquet_files import with_class_names
 from calmix.io.parser_errors import refusing
 from calmix.user_error import UserError
@@ -36,6 +36,8 @@ def _arrays(stream: BinaryIO, source: str, remedy: str) -> dict[str, Array]:
         if isinstance(stored, np.ndarray):
             raise UserError("a single array (.npy) under the name .npz", file=source, remedy=remedy)
         with stored:
+            for member in stored.zip.infolist():
+                check_proportion(member.file_size, member.compress_size, source)
             arrays = {name: stored[name] for name in stored.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
@@ -54,9 +56,9 @@ def npz_table(path: str | Path) -> pa.Table:
     for name, array in arrays.items():
         expected = rows if rows is not None else len(next(iter(fields.values()))) if fields else None
         if array.ndim == 0 or (expected is not None and len(array) != expected):
-            said = f"{rows} labels but" if rows is not None else "other rows than before,"
+            problem = f"{rows} labels but" if rows is not None else "other rows than before,"
             raise UserError(
-                f"{said} shape {array.shape}",
+                f"{problem} shape {array.shape}",
                 file=source,
                 column=name,
                 remedy="give every array one entry per row",

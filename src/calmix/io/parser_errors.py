@@ -62,6 +62,6 @@ def refusing(
     except UserError:
         raise
     except PARSER_ERRORS as error:
-        said = " ".join(str(error).split())[:120] or type(error).__name__
-        problem = f"{problem} ({said})" if cite else problem
+        cited = " ".join(str(error).split())[:120] or type(error).__name__
+        problem = f"{problem} ({cited})" if cite else problem
         raise UserError(problem, file=file, column=column, remedy=remedy) from None

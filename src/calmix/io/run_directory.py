@@ -3,7 +3,7 @@
 RUN/config.yaml            the effective configuration
     model/                 a standard checkpoint, temperature folded in; model/README.md the model card
     calibration.json       the fitted temperature and how it was found
-    dynamics.parquet       what training said about every row
+    dynamics.parquet       the training dynamics of every row
     predictions/<split>.parquet   row id, label, logits (uncalibrated)
     metrics.json           every split, uncalibrated and calibrated; the sizes and hashes of the other files;
                            written last: it marks a finished run
@@ -11,7 +11,7 @@ RUN/config.yaml            the effective configuration
     data_checks.csv        the rows that the data checks found something about; there if they did
     guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
     teaching/              of a student: what its teachers say about the training rows; of a teacher that was
-                           trained as a first stage: what it said to its students
+                           trained as a first stage: its logits for its students
     stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
     checkpoints/           only while the run is under way; `--resume` reads it; the lock of whoever writes
                            is in it, calmix.lock
@@ -20,10 +20,7 @@ RUN/config.yaml            the effective configuration
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +28,10 @@ from typing import Any
 import yaml
 
 from calmix.io.manifest import find_damage
-from calmix.io.records import read_json_record, read_yaml_record
+from calmix.io.record_shapes import CALIBRATION, CONFIG, METRICS, check_shape
+from calmix.io.records import Record, read_json_record, read_yaml_record
+from calmix.io.replacing import remove_leftovers as remove_leftovers
+from calmix.io.replacing import replacing as replacing
 from calmix.user_error import UserError
 
 CELLS_FILE = "cells.json"  # marks the directory of a comparison
@@ -51,49 +51,6 @@ def check_name(name: str, file: Path) -> None:
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UserError(f"{name!r} cannot be a name", file=file, remedy="use letters, digits, - _ .")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Write to a neighbour, then rename: a reader sees the old file or the whole new one, never half.
-
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "metrics.json"
-    >>> with replacing(target) as fresh:
-    ...     _ = fresh.write_text("{}")
-    >>> target.read_text()
-    '{}'
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix stays last: writers choose a format by it.
-    fresh = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        yield fresh
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def remove_leftovers(directory: Path) -> None:
-    """What `replacing` was writing when its process was killed.
-
-    >>> import tempfile
-    >>> directory = Path(tempfile.mkdtemp())
-    >>> _ = (directory / ".71.metrics.json").write_text("{"), (directory / "metrics.json").write_text("{}")
-    >>> remove_leftovers(directory)
-    >>> [path.name for path in directory.iterdir()]
-    ['metrics.json']
-    """
-    for path in directory.rglob(".*"):
-        number, _, name = path.name[1:].partition(".")
-        # A file of somebody else's may look like one, but is not that of a file of ours.
-        if (
-            number.isdecimal()
-            and name
-            and path.is_file()
-            and (name == "metrics.json" or path.with_name(name).exists())
-        ):
-            path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -193,16 +150,20 @@ class RunDirectory:
         return self.metrics_file.is_file()
 
     def config(self) -> dict[str, Any]:
-        return dict(read_yaml_record(self.config_file))
+        return self._checked(read_yaml_record(self.config_file), CONFIG)
 
     def metrics(self) -> dict[str, Any]:
-        return read_json_record(self.metrics_file)
+        return self._checked(read_json_record(self.metrics_file), METRICS)
 
     def guidance(self) -> dict[str, Any]:
         return read_json_record(self.guidance_file)
 
     def calibration(self) -> dict[str, Any]:
-        return read_json_record(self.calibration_file)
+        return self._checked(read_json_record(self.calibration_file), CALIBRATION)
+
+    def _checked(self, record: Record, shape: dict[str, Any]) -> Record:
+        check_shape(record, shape, Path(record.file))
+        return record
 
     def damage(self, within: str = "") -> str | None:
         """The first file that is not as it was when the run was finished, of those that start with `within`.
@@ -214,9 +175,14 @@ class RunDirectory:
             listed = {name: facts for name, facts in listed.items() if not name.startswith("model/")}
         return find_damage(self.path, listed, within)
 
-    def check_undamaged(self, within: str, remedy: str) -> None:
-        """Refuse to build on files that have changed since."""
-        if (problem := self.damage(within)) is not None:
+    def check_undamaged(self, within: str, remedy: str | None = None) -> None:
+        """Refuse to build on files that have changed since the run was finished."""
+        if remedy is None:
+            remedy = "restore it, or train it again"
+            if within:
+                remedy += f"; what you changed yourself is named by its own path: {self.path / within}"
+        # A report may be written before `metrics.json`, which lists the files.
+        if self.is_finished and (problem := self.damage(within)) is not None:
             raise UserError(f"the run is damaged: {problem}", file=self.path, remedy=remedy)
 
     def predictions_file(self, split: str) -> Path:

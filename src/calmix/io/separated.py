@@ -215,13 +215,13 @@ class _Reader:
             yield from _lines(block.decode())
 
     def _bad_quoting(self, error: csv.Error, row: int | None = None, header: bool = False) -> UserError:
-        said = str(error)
-        if "unexpected end of data" in said or "field larger" in said:
-            said = "a double quote is never closed"
+        reason = str(error)
+        if "unexpected end of data" in reason or "field larger" in reason:
+            reason = "a double quote is never closed"
         else:
-            said = f"bad quoting ({said})"
+            reason = f"bad quoting ({reason})"
         return UserError(
-            f"{said} in the header" if header else said, file=self.source, row=row, remedy=QUOTE_REMEDY
+            f"{reason} in the header" if header else reason, file=self.source, row=row, remedy=QUOTE_REMEDY
         )
 
 

@@ -1,15 +1,19 @@
-"""Write a table in the format that its file name asks for."""
+"""Write a table in the format of its file name, or a directory that appears whole or not at all."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from calmix.io.formats import TABLE_EXTENSIONS, data_extension
+from calmix.io.replacing import as_umask_says, fresh_name, remove_abandoned
 from calmix.io.run_directory import replacing
 from calmix.user_error import UserError, argument
 
@@ -77,3 +81,44 @@ def _flat(table: pa.Table) -> pa.Table:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def check_new_directory(output: Path) -> None:
+    """What is there already is somebody's work, and is not written over."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise _exists(output)
+
+
+@contextmanager
+def new_directory(output: Path) -> Iterator[Path]:
+    """A directory to write into, which becomes `output` if nothing goes wrong, and is removed otherwise.
+
+    >>> import tempfile
+    >>> output = Path(tempfile.mkdtemp()) / "out"
+    >>> with new_directory(output) as fresh:
+    ...     _ = (fresh / "result.txt").write_text("42")
+    ...     output.exists()
+    False
+    >>> [file.name for file in output.iterdir()]
+    ['result.txt']
+    """
+    check_new_directory(output)
+    # A name of its own: two processes with one output do not meet, and nobody's directory is removed.
+    remove_abandoned(output.absolute())
+    fresh = fresh_name(output.absolute())
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        as_umask_says(file for file in list(fresh.rglob("*")) if file.is_file())
+        try:
+            if output.exists():
+                output.rmdir()
+            fresh.rename(output)
+        except OSError as error:  # made by another process in the meantime
+            raise _exists(output) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _exists(output: Path) -> UserError:
+    return UserError("the output exists already", file=output, remedy=f"name another {argument('output')}")

@@ -35,7 +35,7 @@ class MethodCard:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Declared:
     """The class variables and the options (dataclass fields) that the body of a class declares."""
 
@@ -112,7 +112,7 @@ def _card(classes: dict[str, _Declared], name: str) -> MethodCard:
     """A class's own declarations over those of its bases, the options in the order dataclasses give them."""
     facts: dict[str, Any] = {}
     options: dict[str, Any] = {}
-    for declared in _lineage(classes, name):
+    for declared in dict.fromkeys(_lineage(classes, name)):
         facts |= declared.facts
         options |= declared.options
     wanted = {fact.name for fact in fields(MethodCard)} - {"options"}

@@ -59,7 +59,8 @@ class KnownRows:
         if self.filter_labels is None:
             raise UserError(
                 "the labels cannot be filtered here: that takes threshold passes",
-                remedy="run it with 'calmix train', or turn the filter off with aum_filter=false",
+                remedy="run it with 'calmix train', give data_map=filtered_data_map(plain, make_model), or "
+                "turn the filter off with aum_filter=false",
             )
         return self.filter_labels(rows, rule)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calmix.data.grouped_batches import RowGroups
+from calmix.data.batches.grouped import RowGroups
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.catalogue import ENTRY_POINT_GROUP, check_option_names, unknown_method
 from calmix.mixing.known_rows import KnownRows
@@ -45,6 +45,9 @@ class Method(ABC):
     numerics: ClassVar[int] = 1
     """Raised by one when a change to the method alters what a run of equal options gives."""
 
+    later_options: ClassVar[tuple[str, ...]] = ()
+    """Options that runs were stored without: at their defaults they do not rename a run."""
+
     label_smoothing: float = 0.0
     """ε: the true class keeps 1 − ε, every other class gets ε/(C − 1)."""
 
@@ -52,9 +55,22 @@ class Method(ABC):
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"label smoothing must be in [0, 1), not {self.label_smoothing}")
 
+    def check_choices(self, choices: Mapping[str, Sequence[str]]) -> None:
+        """Refuse an option that is none of its values."""
+        for option, allowed in choices.items():
+            value = getattr(self, option)
+            if value not in allowed:
+                raise UserError(f"{option} is {value!r}", remedy=f"choose one of {', '.join(allowed)}")
+
     def targets(self, step: Step) -> Tensor:
-        """What the rows themselves are asked to predict: one-hot, or smoothed."""
-        return smoothed(one_hot(step.labels, step.num_classes), self.label_smoothing)
+        """What the rows themselves are asked to predict: one-hot, or smoothed; times their weights."""
+        return self.targets_of(step, step.labels, step.positions)
+
+    def targets_of(self, step: Step, labels: Tensor, positions: NDArray[np.int64] | None) -> Tensor:
+        """The targets of training rows with these labels and positions, in the batch or not."""
+        if step.mass is not None:
+            return step.mass.of(labels, positions, self.label_smoothing)
+        return smoothed(one_hot(labels, step.num_classes), self.label_smoothing)
 
     def __init_subclass__(cls) -> None:
         unknown = [need for need in cls.needs if need not in NEEDS]
@@ -65,6 +81,11 @@ class Method(ABC):
     def needed(self) -> tuple[str, ...]:
         """What these options need; a method whose options change that says how."""
         return self.needs
+
+    def depths(self, head: int) -> Sequence[int]:
+        """The depths of which one is drawn for every step, in a network with its head at this depth: what
+        cannot be mixed there is refused before training."""
+        return ()
 
     def make_bank(
         self, logits: NDArray[np.float32], labels: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]
@@ -83,6 +104,15 @@ class Method(ABC):
     def options(self) -> dict[str, Any]:
         """The options and their values, as they are saved with a run."""
         return dataclasses.asdict(self)
+
+    def hashed_options(self) -> dict[str, Any]:
+        """The options that name a stored run."""
+        defaults = {option.name: option.default for option in dataclasses.fields(self)}
+        return {
+            name: value
+            for name, value in self.options().items()
+            if name not in self.later_options or value != defaults[name]
+        }
 
     def effective_options(self, num_classes: int) -> dict[str, Any]:
         """The options with what "auto" becomes for a task of this many classes."""

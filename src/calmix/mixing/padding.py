@@ -41,7 +41,7 @@ def pad_pairs(
 
     `fillers` gives the token of "sep", "unused" and "pad"; `longest` is the length of the "max" variants.
     `first_position` is the padding index of a network that numbers positions from it and skips padding: where
-    padding is attended to, its positions must be said.
+    padding is attended to, its positions must be given.
     Inputs are [rows, tokens] or, for multiple choice, [rows, choices, tokens]; texts are padded on the right.
 
     >>> ids = torch.tensor([[101, 7, 102, 0, 0], [101, 8, 9, 9, 102]])
@@ -63,7 +63,8 @@ def pad_pairs(
     if filler not in fillers:
         raise UserError(
             f"padding {variant!r} needs a token that this tokenizer does not have",
-            remedy="give the trainer a tokenizer as processing_class, or choose another padding",
+            remedy="choose another padding, such as padding=none; a trainer of your own needs its tokenizer "
+            "as processing_class",
         )
     lengths = mask.sum(dim=-1)
     if scope == "max":

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calmix.mixing.bank import SaliencyBank
-from calmix.mixing.targets import mixed
+from calmix.mixing.target_mass import TargetMass
+from calmix.mixing.targets import mixed, mixed_pairs
 from calmix.runtime.randomness import stream
 
 EMBEDDINGS = 0
@@ -60,6 +61,24 @@ class Mix:
             return hidden  # one embedding, such as that of a segment, spread over all rows later
         both = mixed(hidden, self.partner, self.ratio)
         return torch.cat([hidden, both]) if self.keep_originals else both
+
+
+@dataclass(frozen=True)
+class PairMix:
+    """Rows meet the rows of `others` at the inputs: h becomes λ h + (1 − λ) h(others).
+
+    The network embeds both and goes on with as many rows as there are pairs.
+    """
+
+    others: Mapping[str, Any]
+    """Inputs of the same form as those that are forwarded: the partner of every row."""
+    ratio: Tensor
+    """One for each pair, or one for each position."""
+    depth: int = EMBEDDINGS
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """`hidden`: the rows, and behind them their partners."""
+        return mixed_pairs(hidden, len(self.ratio), self.ratio)
 
 
 @dataclass
@@ -141,11 +160,18 @@ class Step:
     first_position: int | None = None
     """The padding index from which a network numbers positions, where it does so."""
     groups: NDArray[np.int64] | None = None
-    """The number of the group that each row stands for, where the method tells groups apart."""
+    """The number of the group that each row stands for, where the method has groups."""
     positions: NDArray[np.int64] | None = None
     """Which training row each row is: one may be in a batch twice, as a row of two groups."""
     bank: SaliencyBank | None = None
-    """What the network said about all rows in the epoch before, where the method asked for it."""
+    """The logits of all rows in the epoch before, if the method needs them."""
+    mass: TargetMass | None = None
+    """What the targets are multiplied with, where rows or classes have weights."""
+
+    @property
+    def plain_targets(self) -> Tensor:
+        """The targets without smoothing: class indices, or masses of classes where there are weights."""
+        return self.labels if self.mass is None else self.mass.of(self.labels, self.positions)
 
     @property
     def rows(self) -> int:
@@ -193,7 +219,7 @@ class MixedRows:
 
 @dataclass(frozen=True)
 class RowLosses:
-    """The loss of every row, and what the network said about the rows themselves."""
+    """The loss of every row, and the logits of the unmixed rows."""
 
     losses: Tensor
     """[rows]; the trainer takes the mean over all rows of the optimiser step."""
@@ -204,4 +230,4 @@ class RowLosses:
     tally: Mapping[str, Tensor | int] = field(default_factory=dict)
     """Counts that are summed over an epoch, such as ties."""
     mixed: MixedRows | None = None
-    """Where only mixed rows were forwarded: what was said about them. A student is taught by it."""
+    """Where only mixed rows were forwarded: their logits. A student learns from them."""

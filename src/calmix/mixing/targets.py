@@ -49,10 +49,25 @@ def mixed(values: Tensor, partner: Tensor, ratio: Tensor) -> Tensor:
     """
     rows = len(partner)
     per_row = values.reshape(rows, -1, *values.shape[1:])
+    return blended(per_row, per_row[partner], _spread(ratio, per_row)).reshape(values.shape)
+
+
+def mixed_pairs(values: Tensor, rows: int, ratio: Tensor) -> Tensor:
+    """λ a + (1 − λ) b, where `values` are those of `rows` rows a and behind them of their partners b.
+
+    >>> mixed_pairs(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), 1, torch.tensor([0.75]))
+    tensor([[0.7500, 0.2500]])
+    """
+    first, second = (half.reshape(rows, -1, *half.shape[1:]) for half in values.chunk(2))
+    return blended(first, second, _spread(ratio, first)).reshape(-1, *values.shape[1:])
+
+
+def _spread(ratio: Tensor, per_row: Tensor) -> Tensor:
+    """λ in the form of values [rows, sequences, ...]: one number, one for each row or for each position."""
     # In the values' own precision: a float32 λ must not promote half-precision activations.
-    weight = ratio.to(values.dtype)
+    weight = ratio.to(per_row.dtype)
     if weight.dim() == 1:
-        weight = weight.reshape(rows, *[1] * (per_row.dim() - 1))
-    elif weight.dim() > 1:
-        weight = weight.reshape(rows, -1, weight.shape[-1], *[1] * (per_row.dim() - 3))
-    return blended(per_row, per_row[partner], weight).reshape(values.shape)
+        return weight.reshape(len(per_row), *[1] * (per_row.dim() - 1))
+    if weight.dim() > 1:
+        return weight.reshape(len(per_row), -1, weight.shape[-1], *[1] * (per_row.dim() - 3))
+    return weight

@@ -40,10 +40,21 @@ LARGEST_SIDE = 224
 NO_CAP = (None, "none")
 
 
+HEAD = "head"
+"""An option that people ask for (the linear head of Desai & Durrett 2020) and that no checkpoint can hold."""
+
+
 def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Only built-in networks have options: a checkpoint is what it is."""
     known = OPTIONS.get(name, ())
     for option, value in options.items():
+        if option == HEAD and HEAD not in known:
+            raise UserError(
+                f"{argument('model_options', f'head={value}')}: BERT, RoBERTa and their "
+                "kin have a dense layer and an activation before the last one, which no configuration takes "
+                "out: AutoModelForSequenceClassification could not load a linear head on [CLS]",
+                remedy="train with the head of the network",
+            )
         if option not in known:
             remedy = f"it has: {', '.join(known)}" if known else "only built-in networks have options"
             raise UserError(f"{argument('model_options')}: {name!r} has no option {option!r}", remedy=remedy)
@@ -61,7 +72,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# What a value must be, and how that is said.
+# What a value must be, and the words for it.
 CHECKED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dropout": (lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
     "maps": (_is_whole, "a whole number of at least 1"),

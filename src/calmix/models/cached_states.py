@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calmix.data.encoding import EncodedRows, PaddingCollator
-from calmix.data.state_cache import StateCache, sequence_keys
+from calmix.data.batches.encoding import EncodedRows, PaddingCollator
+from calmix.data.batches.state_cache import StateCache, sequence_keys
 
 if TYPE_CHECKING:
     import torch

@@ -19,6 +19,8 @@ from calmix.models.hf_compat import base_model, last_linear
 from calmix.user_error import UserError, argument
 
 CONFIG_KEY = "calmix_calibration"
+PRIOR_KEY = "calmix_prior_correction"
+"""The shift of class weights that was taken out of the bias."""
 
 
 def merged(model: nn.Module) -> nn.Module:

@@ -40,7 +40,7 @@ LARGEST_DIFFERENCE = 1e-4
 OF_THE_HEAD = {
     "id2label", "label2id", "num_labels", "problem_type", "architectures", "transformers_version", "dtype",
     "num_hidden_layers", "n_layers", "num_layers", "layer_types", "pad_token_id", "calmix_calibration",
-    "finetuning_task", "use_cache",
+    "finetuning_task", "use_cache", "calmix_prior_correction",
 }  # fmt: skip
 
 

@@ -7,9 +7,12 @@ follow today and that a release may change. They are used in this module alone, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from calmix.user_error import UserError
 
@@ -65,6 +68,24 @@ def last_linear(model: nn.Module) -> nn.Linear:
     )
 
 
+def pools_last_token(model: nn.Module) -> bool:
+    """Whether the network is a decoder whose head sees every position, and whose logits are those of the last
+    token that is not padding (GPT-2, Llama, Qwen2, ...)."""
+    # Under PEFT the layer is wrapped.
+    return isinstance(getattr(base_model(model), "score", None), nn.Module)
+
+
+def last_tokens(input_ids: Tensor, pad_token_id: int | None) -> Tensor:
+    """The place of the last token of each row that is not padding, as those networks find it.
+
+    >>> last_tokens(torch.tensor([[5, 6, 0], [5, 6, 7], [0, 5, 6]]), pad_token_id=0)
+    tensor([1, 2, 2])
+    """
+    places = torch.arange(input_ids.shape[-1], device=input_ids.device)
+    is_word = torch.ones_like(input_ids) if pad_token_id is None else (input_ids != pad_token_id).long()
+    return (places * is_word).argmax(dim=-1)
+
+
 def layer_stack(model: nn.Module) -> tuple[nn.ModuleList | None, str | None]:
     """The outermost list of layers, and the name in the configuration that says how many layers there are.
 
@@ -81,6 +102,51 @@ def number_layers(layers: list[nn.Module]) -> None:
         for module in layer.modules():
             if isinstance(getattr(module, "layer_idx", None), int):
                 setattr(module, "layer_idx", place)  # noqa: B010 (for mypy, modules hold tensors)
+
+
+@dataclass(frozen=True)
+class SelfAttention:
+    """The parts of an encoder layer that attends to its own input."""
+
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    head_size: int
+    dropout: float
+    finish: Callable[[Tensor, Tensor], Any]
+    """What comes after the attention: (attended values, input of the layer) -> output of the layer."""
+
+    def by_head(self, states: Tensor) -> Tensor:
+        """[rows, tokens, features] -> [rows, heads, tokens, features of a head]."""
+        return states.view(*states.shape[:-1], -1, self.head_size).transpose(1, 2)
+
+
+def self_attention(layer: nn.Module, model: nn.Module) -> SelfAttention | None:
+    """The parts of a layer of BERT, RoBERTa, ELECTRA and others of their make, or of DistilBERT; None for
+    other layers, decoders, and attention that is not torch's own."""
+    config: Any = getattr(model, "config", None)
+    found: Any = layer
+    is_usual = getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
+    if not is_usual or getattr(config, "is_decoder", False):
+        return None
+    inner: Any = getattr(getattr(found, "attention", None), "self", None)
+    if hasattr(found, "feed_forward_chunk") and hasattr(inner, "attention_head_size"):
+        # Relative positions (old BERT) and anything else that attention adds is found by the caller's probe.
+        return SelfAttention(
+            inner.query, inner.key, inner.value, int(inner.attention_head_size), float(inner.dropout.p),
+            lambda seen, first: found.feed_forward_chunk(found.attention.output(seen, first)),
+        )  # fmt: skip
+    inner = getattr(found, "attention", None)
+    if hasattr(inner, "q_lin") and hasattr(found, "sa_layer_norm"):
+
+        def finish(seen: Tensor, first: Tensor) -> Tensor:
+            attended = found.sa_layer_norm(inner.out_lin(seen) + first)
+            output: Tensor = found.output_layer_norm(found.ffn(attended) + attended)
+            return output
+
+        size = int(inner.attention_head_size)
+        return SelfAttention(inner.q_lin, inner.k_lin, inner.v_lin, size, float(inner.dropout.p), finish)
+    return None
 
 
 def token_embeddings(model: nn.Module) -> list[nn.Module]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calmix.data.augmentation import Augmentation
+from calmix.data.batches.encoding import EncodedRows, PaddingCollator, encode_rows
 from calmix.data.checks import Finding, truncated_share
-from calmix.data.encoding import EncodedRows, PaddingCollator, encode_rows
-from calmix.data.pixels import (
+from calmix.data.images.augmentation import Augmentation
+from calmix.data.images.pixels import (
     EncodedImages,
     PixelCollator,
     PixelStatistics,
@@ -25,6 +26,26 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Encoded = EncodedRows | EncodedImages
+
+
+@contextmanager
+def refusing_rows(model: Any) -> Iterator[None]:
+    """A network that cannot take its rows is a checkpoint whose parts do not belong together: a tokenizer
+    with more words than the network, sizes that were edited. Running out of memory is not."""
+    import torch
+
+    try:
+        yield
+    except (UserError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except (IndexError, KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        said = " ".join(str(error).split())[:160] or type(error).__name__
+        name = getattr(getattr(model, "config", None), "name_or_path", None) or type(model).__name__
+        raise UserError(
+            f"the network cannot take these rows ({said})",
+            file=str(name),
+            remedy="see that the tokenizer, config.json and the weights of the checkpoint belong together",
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.io.records import read_json_record
-from calmix.models.folding import CONFIG_KEY
-from calmix.models.hf_compat import first_position, is_choice_class, is_image_class, reads_images
+from calmix.models.folding import CONFIG_KEY, PRIOR_KEY
+from calmix.models.hf_compat import (
+    first_position,
+    is_choice_class,
+    is_image_class,
+    pools_last_token,
+    reads_images,
+)
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs
 from calmix.models.registration import register_networks
 from calmix.runtime.hub import is_reachable, offline_if_unreachable
@@ -69,9 +75,10 @@ def load_inputs(
     if reads_images(model):
         return ImageInputs(load_image_processor(str(directory), trust_remote_code=trust_remote_code))
     tokenizer = load_tokenizer(str(directory), trust_remote_code=trust_remote_code)
+    pad_for(model, tokenizer)
     # A tokenizer that was saved with a trained network says how its texts were cut, short or long.
-    said = [length for length in (max_length, longest_input(model, tokenizer)) if length]
-    return TextInputs(tokenizer, min(said, default=LONGEST_BY_DEFAULT))
+    limits = [length for length in (max_length, longest_input(model, tokenizer)) if length]
+    return TextInputs(tokenizer, min(limits, default=LONGEST_BY_DEFAULT))
 
 
 def load_classifier(
@@ -122,8 +129,9 @@ def load_classifier(
     # A checkpoint may say that its labels are independent, or that a temperature was folded into the head
     # that is trained from scratch now.
     model.config.problem_type = "single_label_classification"
-    if hasattr(model.config, CONFIG_KEY):
-        delattr(model.config, CONFIG_KEY)
+    for key in (CONFIG_KEY, PRIOR_KEY):
+        if hasattr(model.config, key):
+            delattr(model.config, key)
     if task != "image" and model.config.pad_token_id is None:
         model.config.pad_token_id = pad_token_id
     return model
@@ -190,6 +198,14 @@ def checkpoint_fingerprint(directory: Path) -> str:
     return digest.hexdigest()
 
 
+def pad_for(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Pad on the right where the answer is read at the last token: what stands behind that token changes
+    nothing, while padding before a text would move its positions. Some decoders come with the other side, for
+    generating."""
+    if pools_last_token(model):
+        tokenizer.padding_side = "right"
+
+
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """How many tokens the network can take, or None if nothing limits it."""
     limits = []
@@ -204,14 +220,21 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 @contextmanager
 def _as_user_error(name: str, what: str) -> Iterator[None]:
-    """What goes wrong while loading is invalid input: one line, not a traceback."""
-    from safetensors import SafetensorError
+    """What goes wrong while loading is invalid input: one line, not a traceback.
 
+    A checkpoint can be wrong in any of its files, and transformers, tokenizers and safetensors each raise
+    what their parts raise.
+    """
     is_local = Path(name).exists()
     try:
         with nullcontext() if is_local else offline_if_unreachable():
             yield
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
+    except UserError:
+        raise
+    except BaseException as error:
+        # A panic of tokenizers' native code is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         path = Path(name)
         if "trust_remote_code" in str(error):
             raise UserError(

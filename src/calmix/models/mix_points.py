@@ -4,7 +4,8 @@ A depth names a mix point. For a network of n encoder layers:
 
     0       the word embeddings (with the segment embeddings, where the network has them), or the pixels
     k       the output of encoder layer k, 1 <= k <= n; of a stage, for a convolutional network
-    n + 1   the features that go into the last linear layer, before the last dropout
+    n + 1   the features that go into the last linear layer, before the last dropout; of a decoder, those of
+            the last token, which its logits are made of
 
 The mix points are found by structure: the input embeddings that every network can name, the outermost list of
 layers, and the last linear layer. Only the last dropout is found by watching one forward pass, since some
@@ -25,7 +26,9 @@ from calmix.models.hf_compat import (
     DROPOUTS,
     base_model,
     last_linear,
+    last_tokens,
     layer_stack,
+    pools_last_token,
     reads_images,
     token_embeddings,
 )
@@ -91,7 +94,8 @@ class MixPoints:
         """
         self.check(depth)
         if depth == 0:
-            return self._hook_embeddings(transform)
+            others: Mapping[str, Any] | None = getattr(transform, "others", None)
+            return self._hook_embeddings(transform) if others is None else self._join(transform, others)
         if depth == self.head:
             return self._hook_head(transform, inputs)
         return self._hook_layer(depth, transform)
@@ -111,6 +115,29 @@ class MixPoints:
 
         # Word and segment embeddings are added next, so mixing both is mixing their sum.
         return MixHooks([module.register_forward_hook(mix_output) for module in token_embeddings(self.model)])
+
+    def _join(self, transform: Transform, others: Mapping[str, Any]) -> MixHooks:
+        """Embed the partners of the rows behind them; `transform` makes one row of the two."""
+        if self.reads_images:
+
+            def mix_pixels(
+                module: nn.Module, args: Any, kwargs: dict[str, Any]
+            ) -> tuple[Any, dict[str, Any]]:
+                both = torch.cat([kwargs["pixel_values"], others["pixel_values"]])
+                return args, {**kwargs, "pixel_values": transform(both)}
+
+            return MixHooks([self.model.register_forward_pre_hook(mix_pixels, with_kwargs=True)])
+        words, *segments = token_embeddings(self.model)
+        named = [(words, "input_ids"), *((module, "token_type_ids") for module in segments)]
+        # Segments that no input names are the same for both.
+        return MixHooks(
+            [
+                handle
+                for module, name in named
+                if name in others
+                for handle in _joined(module, others[name], transform)
+            ]
+        )
 
     def _hook_layer(self, depth: int, transform: Transform) -> MixHooks:
         def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
@@ -153,7 +180,35 @@ class MixPoints:
             calls += 1
             return (transform(args[0]), *args[1:]) if calls == wanted else None
 
-        return MixHooks([module.register_forward_pre_hook(mix_input)])
+        if not pools_last_token(self.model):
+            return MixHooks([module.register_forward_pre_hook(mix_input)])
+        config: Any = self.model.config
+        places = last_tokens(inputs["input_ids"], config.pad_token_id)
+
+        def mix_last_token(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            rows = torch.arange(len(places), device=places.device)
+            states = args[0].clone()
+            # Each row gives the features of its own last token, wherever that stands.
+            states[rows, places] = transform(args[0][rows, places])
+            return (states, *args[1:])
+
+        return MixHooks([module.register_forward_pre_hook(mix_last_token)])
+
+
+def _joined(module: nn.Module, theirs: Tensor, transform: Transform) -> list[RemovableHandle]:
+    """An embedding that reads `theirs` behind what it is given, and gives one of each two."""
+
+    def read_both(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (torch.cat([args[0], theirs.reshape(-1, theirs.shape[-1])]), *args[1:])
+
+    def mix_output(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return transform(output)
+
+    # Before the other hooks: an optimiser that moves the rows of absent words late must see all words.
+    return [
+        module.register_forward_pre_hook(read_both, prepend=True),
+        module.register_forward_hook(mix_output),
+    ]
 
 
 def _find_layers(model: nn.Module) -> tuple[list[nn.Module], bool, int]:
@@ -174,6 +229,8 @@ def find_head(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module, i
     Looks at one forward pass in evaluation mode, which draws no random number.
     """
     linear = last_linear(model)
+    if pools_last_token(model) and "input_ids" in inputs:
+        return linear, 1
     counts: dict[nn.Module, int] = {}
     last: dict[str, Any] = {}
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calmix.data.augmentation import parse_steps
-from calmix.data.pixels import PixelStatistics
+from calmix.data.images.augmentation import parse_steps
+from calmix.data.images.pixels import PixelStatistics
 from calmix.data.rows import Rows
 from calmix.models.built_in import (
     BUILT_IN,
@@ -24,6 +24,7 @@ from calmix.models.loading import (
     load_image_processor,
     load_tokenizer,
     longest_input,
+    pad_for,
 )
 from calmix.user_error import UserError, argument
 
@@ -74,6 +75,7 @@ def load_network(
         pad_token_id=tokenizer.pad_token_id,
         trust_remote_code=trust_remote_code,
     )
+    pad_for(model, tokenizer)
     limit = longest_input(model, tokenizer)
     return Network(model, TextInputs(tokenizer, min(max_length, limit) if limit else max_length))
 

@@ -7,8 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calmix.report.page import Beside, Block, Chart, Fact, Facts, Page, Prose, Section, write_page
-from calmix.report.reliability import reliability_figure
+from calmix.report.pages.page import (
+    Answer,
+    Beside,
+    Block,
+    Chart,
+    Fact,
+    Facts,
+    Page,
+    Prose,
+    Section,
+    Verdict,
+    write_page,
+)
+from calmix.report.run.reliability import reliability_chart
+from calmix.report.run.verdict import WORDS, noise_limit, tone_of
 from calmix.report.tables import Table, metrics_table
 
 if TYPE_CHECKING:
@@ -62,14 +75,33 @@ def conclusion(result: Mapping[str, Any]) -> str:
             f"already calibrated: fitting a temperature again gives {result['temperature']:.4f}, so nothing "
             "changes"
         )
-    return (
+    return choice(result) + (
         f"NLL in-sample (the {result['n']} rows it was fitted on): {result['nll_before']:.4f} before, "
         f"{result['nll_after']:.4f} after"
     )
 
 
+def choice(result: Mapping[str, Any]) -> str:
+    """What `auto` chose and why, as the start of a sentence; nothing for a calibrator that was named.
+
+    >>> scores = {"temperature": {"nll": 0.53}, "vector": {"nll": 0.5}}
+    >>> choice({"method": "auto", "chosen": "vector", "cross_validation": scores})
+    'auto chose vector (cross-validated NLL: temperature 0.5300, vector 0.5000); '
+    """
+    if result["method"] != "auto":
+        return ""
+    scores = result["cross_validation"] or {}
+    listed = ", ".join(f"{name} {found['nll']:.4f}" for name, found in scores.items())
+    reason = f"cross-validated NLL: {listed}" if listed else "nothing else was tried"
+    return f"auto chose {result['chosen']} ({reason}); "
+
+
 def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut]) -> Page:
-    facts = [Fact("Method", str(result["method"])), Fact("Fitted on", str(result["fitted_on"]))]
+    named = result["chosen"] if result["method"] == "auto" else result["method"]
+    facts = [
+        Fact("Method", str(named), "chosen by auto" if named != result["method"] else ""),
+        Fact("Fitted on", str(result["fitted_on"])),
+    ]
     facts.append(Fact("Rows", f"{result['n']:,}"))
     if result["temperature"] is not None:
         facts.append(Fact("Temperature", f"{result['temperature']:.4f}"))
@@ -80,29 +112,63 @@ def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut])
     measured: list[Block] = (
         [held_out_table(result)] if compared else [Prose(f"{NOTHING_HELD_OUT.capitalize()}.", "warning")]
     )
-    diagrams = [
-        Section(
-            f"Reliability on {name}",
-            (Beside((_chart(found.before, name, "before"), _chart(found.after, name, "after"))),),
-        )
+    charts = {
+        name: Beside((_chart(found.before, name, "before"), _chart(found.after, name, "after")))
         for name, found in compared.items()
-    ]
+    }
+    first = next(iter(charts.values()), None)
+    diagrams = [Section(f"Reliability on {name}", (chart,)) for name, chart in charts.items()]
     return Page(
-        title="Calibration",
-        lead=f"{result['method'].capitalize()} calibration, fitted on {result['n']:,} rows.",
+        title=f"{result['method'].capitalize()} calibration, fitted on {result['n']:,} rows",
+        lead=answer_sentence(result),
         facts=Facts(tuple(facts)),
         sections=(Section("Result", (*measured, *said)), *diagrams),
+        answer=Answer(
+            tuple(held_out_verdict(name, found) for name, found in result["held_out"].items()),
+            blocks=() if first is None else (first,),
+        ),
+    )
+
+
+def answer_sentence(result: Mapping[str, Any]) -> str:
+    """Whether calibration helped, on rows that it was not fitted on.
+
+    >>> held = {"before": {"nll": 0.7, "ece": 0.2}, "after": {"nll": 0.5, "ece": 0.05}}
+    >>> answer_sentence({"held_out": {"test": held}, "already_calibrated": False})
+    'Calibration helped on test: NLL from 0.7000 to 0.5000, ECE from 20.0 to 5.0 %, on held-out rows.'
+    """
+    if result["already_calibrated"]:
+        return "The model is calibrated already: nothing changes."
+    if not result["held_out"]:
+        return "Whether calibration helped is unknown: no rows were held out."
+    name, found = next(iter(result["held_out"].items()))
+    before, after = found["before"], found["after"]
+    said = "helped" if after["nll"] < before["nll"] else "did not help"
+    return (
+        f"Calibration {said} on {name}: NLL from {before['nll']:.4f} to {after['nll']:.4f}, ECE from "
+        f"{100 * before['ece']:.1f} to {100 * after['ece']:.1f} %, on held-out rows."
+    )
+
+
+def held_out_verdict(name: str, found: Mapping[str, Any]) -> Verdict:
+    """How far the confidence can be trusted after calibration."""
+    after = found["after"]
+    tone = tone_of(after)
+    return Verdict(
+        tone,
+        f"{name}: confidence {WORDS[tone]}.",
+        f"ECE {100 * after['ece']:.2f} % after calibration ({100 * found['before']['ece']:.2f} % before) on "
+        f"{after['n']:,} rows; a perfectly calibrated model shows up to {100 * noise_limit(after):.2f} %.",
     )
 
 
 def _chart(predictions: Predictions, name: str, stage: str) -> Chart:
     accuracy, confidence = predictions.correct().mean(), predictions.confidence().mean()
-    caption = f"Accuracy {100 * accuracy:.1f} %, mean confidence {100 * confidence:.1f} %."
-    return Chart(
-        figure=reliability_figure(predictions),
-        title=stage.capitalize(),
-        caption=caption,
-        description=f"Reliability diagram of {name}, {stage} calibration. {caption}",
+    return reliability_chart(
+        predictions,
+        title=f"{name}, {stage}",
+        caption=f"Accuracy {100 * accuracy:.1f} %, mean confidence {100 * confidence:.1f} %.",
+        name=f"reliability-{stage}",
     )
 
 

@@ -88,6 +88,36 @@ def slice_table(sliced: Mapping[str, Any]) -> Table:
     )
 
 
+def exported_table(splits: Mapping[str, Any]) -> Table:
+    """Every split before and after exporting, with the paired difference of every metric."""
+    shown = [metric for metric in METRICS if metric.key in ("accuracy", "nll", "ece")]
+    rows = []
+    for name, found in splits.items():
+        for metric in shown:
+            difference = found["differences"][metric.key]
+            limits = ", ".join(metric.show(limit) for limit in difference["ci"])
+            rows.append(
+                (
+                    name,
+                    metric.title.removesuffix(INTERVAL),
+                    metric.show(found["before"][metric.key]),
+                    metric.show(found["after"][metric.key]),
+                    f"{metric.show(difference['difference'])} [{limits}]",
+                )
+            )
+    return Table(
+        caption="Exported model beside the run's, on the run's own rows",
+        columns=(
+            Column("Split", numeric=False),
+            Column("Metric", numeric=False),
+            Column("Run"),
+            Column("Exported"),
+            Column("Difference", "exported minus run, with its paired 95 % interval"),
+        ),
+        rows=tuple(rows),
+    )
+
+
 def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
     """A row for every pair of files and metric."""
     metrics = {metric.key: metric for metric in METRICS}

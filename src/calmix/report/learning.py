@@ -1,11 +1,12 @@
-"""The verdict that a run has not learned, as its report, its model card and the terminal show it."""
+"""The verdict that a run has not learned, and the note that more epochs may help, as the report, the model
+card and the terminal show them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from calmix.report.page import Block, Prose
+from calmix.report.pages.page import Block, Prose
 from calmix.report.tables import escape_markdown
 
 TITLE = "This model has not learned"
@@ -31,13 +32,30 @@ def learning_lines(metrics: Mapping[str, Any]) -> list[str]:
 
 def learning_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     """For the report."""
-    return tuple(Prose(f"{line[:1].upper()}{line[1:]}", "warning") for line in learning_lines(metrics))
+    return tuple(Prose(_sentence(line), "warning") for line in learning_lines(metrics))
+
+
+def learning_notes(metrics: Mapping[str, Any]) -> list[str]:
+    """Of a run that has learned, but may have been stopped early: what was seen, and what to change.
+
+    >>> note = "the validation NLL still fell: more epochs may help"
+    >>> learning_notes({"learning": {"learned": True, "notes": [note], "advice": "Train again."}})
+    ['The validation NLL still fell: more epochs may help. Train again.']
+    """
+    learning = metrics.get("learning", {})
+    if has_not_learned(metrics):
+        return []
+    return [f"{_sentence(note)}. {learning['advice']}" for note in learning.get("notes", ())]
+
+
+def _sentence(line: str) -> str:
+    return line[:1].upper() + line[1:]
 
 
 def learning_quote(metrics: Mapping[str, Any]) -> str:
     """For the model card: a quoted block above everything else, or nothing."""
     lines = learning_lines(metrics)
     if not lines:
-        return ""
+        return "\n".join(f"> {escape_markdown(note)}" for note in learning_notes(metrics))
     headline, *signs, advice = map(escape_markdown, lines)
     return "\n".join([f"> **{headline}**", ">", *(f"> - {sign}" for sign in signs), ">", f"> {advice}"])

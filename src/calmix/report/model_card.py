@@ -12,6 +12,7 @@ import yaml
 from calmix.io.run_directory import RunDirectory, replacing
 from calmix.models.built_in import BUILT_IN
 from calmix.report.learning import learning_quote
+from calmix.report.prior_correction import correction_sentence
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
 from calmix.training.configuration import OPTIONS
 
@@ -224,6 +225,8 @@ def _calibration(metrics: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
         f"{escape_markdown(str(where))}{size}, folded into the last linear layer: the logits of this model "
         "are those of training divided by T. Predictions and accuracy are not changed by it."
     )
+    if "prior_correction" in metrics:
+        text += f"\n\n{escape_markdown(correction_sentence(metrics))}"
     if fitted.get("at_bound"):
         text += (
             f" The search ended at its {fitted['at_bound']} bound: treat the calibration with caution and "

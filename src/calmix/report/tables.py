@@ -44,6 +44,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     grouped: bool = False
+    sortable: bool = False
+    """On a page: a click on a heading orders the rows by that column."""
 
     def groups(self) -> list[list[tuple[str, ...]]]:
         """The rows in the blocks a reader sees: all alone, or those with the same first cell together.
@@ -157,6 +159,13 @@ METRICS = (
         "mean confidence minus accuracy: above 0 overconfident on average, below 0 underconfident",
         100,
         2,
+    ),
+    Metric(
+        "confidence_follows",
+        "Followed loss %",
+        "share of the accuracy lost since the first test set that confidence loses too (100: all of it)",
+        100,
+        0,
     ),
     Metric("mcc", "MCC", "Matthews correlation of predicted and true classes", decimals=3),
     Metric("top5_accuracy", "Top-5 %", "rows whose label is among the five most probable classes", 100, 1),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calmix.experiments.comparison import CompareConfig
+from calmix.experiments.comparison_plan import CompareConfig
 from calmix.experiments.grid import Arm, expand, show
 from calmix.reproduction.datasets import TaskFiles
 from calmix.reproduction.preset import SMOKE, Model, Preset, PresetArm, Scale, Task
@@ -125,7 +125,7 @@ def blocks_of(preset: Preset, scale: Scale) -> list[Block]:
                 if (not scale.arms or arm in scale.arms) and (not task.only or arm in task.only)
             ]
             if wanted:
-                arms = tuple(preset.arms[arm] for arm in wanted)
+                arms = tuple(scale.stand_ins.get(arm, preset.arms[arm]) for arm in wanted)
                 blocks.append(Block(preset, scale, model, task, arms))
     if not blocks:
         raise UserError(f"{preset.name} has nothing to run at {argument('scale', scale.name)}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calmix.experiments.significance import Spread
-from calmix.mixing.ratio import draw_ratio
+from calmix.mixing.pairing import draw_ratio
 from calmix.runtime.randomness import stream
 
 DRAWS = 20_000

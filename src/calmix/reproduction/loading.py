@@ -47,7 +47,9 @@ CLAIM_KEYS = (
     "statement", "place", "arm", "against", "metric", "columns", "direction", "stage", "against_stage",
     "model", "reported", "margin",
 )  # fmt: skip
-SCALE_KEYS = ("seeds", "training", "models", "tasks", "arms", "validation_rows", "test_rows", "note")
+SCALE_KEYS = (
+    "seeds", "training", "models", "tasks", "arms", "stand_ins", "validation_rows", "test_rows", "note",
+)  # fmt: skip
 DETECTION_KEYS = ("noise", "noise_column", "passes")
 ANALYSES = ("label_entropy", "settings")
 # What a preset decides itself.
@@ -281,6 +283,7 @@ class PresetReader:
         given = self.table(value, where, SCALE_KEYS)
         models = self.table(given.get("models"), f"{where}: models", preset.models)
         tasks = self.table(given.get("tasks"), f"{where}: tasks", preset.tasks)
+        stand_ins = self.table(given.get("stand_ins"), f"{where}: stand_ins", preset.arms)
         arms = given.get("arms") or ()
         seeds = given.get("seeds", [0])
         if not isinstance(seeds, list) or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
@@ -292,6 +295,7 @@ class PresetReader:
             {key: self.model(key, content, preset.models[key]) for key, content in models.items()},
             {key: self.task(key, content, preset.tasks[key]) for key, content in tasks.items()},
             tuple(self.one_of(arm, preset.arms, f"{where}: arms") for arm in arms),
+            {key: self.arm(key, content) for key, content in stand_ins.items()},
             self.cap(given.get("validation_rows"), f"{where}: validation_rows"),
             self.cap(given.get("test_rows"), f"{where}: test_rows"),
             str(given.get("note") or ""),

@@ -132,6 +132,8 @@ class Scale:
     """Only these tasks, some with stand-ins for the paper's data."""
     arms: tuple[str, ...] = ()
     """Only these arms."""
+    stand_ins: Mapping[str, PresetArm] = field(default_factory=dict)
+    """What is trained in place of an arm that this scale cannot train."""
     validation_rows: int | None = None
     test_rows: int | None = None
     note: str = ""

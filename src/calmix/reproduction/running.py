@@ -22,7 +22,8 @@ from typing import Any
 
 from calmix.experiments.bootstrap import REPETITIONS
 from calmix.experiments.cell import Cell
-from calmix.experiments.comparison import Planned, drop_teachers, plan_comparison, working_in
+from calmix.experiments.comparison import drop_teachers, make_planned, working_in
+from calmix.experiments.comparison_plan import Planned, plan_comparison
 from calmix.experiments.results import collect
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
@@ -68,7 +69,7 @@ def run_preset(preset: Preset, options: Options, source: Path | None = None) -> 
     work = options.output / "work"
     scale = scale_of(preset, options.scale, work)
     blocks = blocks_of(preset, scale)
-    # Everything that is missing is said before anything is trained.
+    # Everything that is missing is reported before anything is trained.
     files = [files_of(block, options, work) for block in blocks]
     planned = [plan_block(block, found, options, work) for block, found in zip(blocks, files, strict=True)]
     if preset.name not in preset_names() and source is not None:
@@ -79,7 +80,7 @@ def run_preset(preset: Preset, options: Options, source: Path | None = None) -> 
     for number, (block, found, plan) in enumerate(zip(blocks, files, planned, strict=True), start=1):
         say(f"{preset.name} at {scale.name}, block {number} of {len(blocks)}: {block.key}")
         with working_in(plan.config.directory):
-            plan.make()
+            make_planned(plan)
             measured = Measured(block, plan, found, work / "detection")
             outcome = measured.add_to(outcome)
             for cell in plan.plan.cells:

@@ -1,5 +1,6 @@
 """The process a run lives in: devices, threads, random streams, process groups, progress, optional packages.
 
+cache_directory    Where calmix keeps what several runs share: CALMIX_CACHE
 double_precision   Double precision on every device
 hardware           Settings of the processor that cost nothing and save time
 hub                Whether the Hugging Face hub can be reached: asked once

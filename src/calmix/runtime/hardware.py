@@ -65,9 +65,9 @@ def broadcast_from_rank0(value: bool) -> bool:
     """What the first process says, on all of them."""
     if is_alone():
         return value
-    said = [value]
-    torch.distributed.broadcast_object_list(said, src=0)
-    return said[0]
+    shared = [value]
+    torch.distributed.broadcast_object_list(shared, src=0)
+    return shared[0]
 
 
 def check_device(device: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ CLOSED = ("right", "left")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DYNAMICS = ("training", "epoch_end", "off")
 NOISES = ("gaussian",)
+NONE, BALANCED, NATURAL = "none", "balanced", "natural"
+SAMPLINGS = (NATURAL, BALANCED)
 
 
 def check_device_name(device: str) -> None:
@@ -69,3 +72,64 @@ def parse_label_map(value: Any) -> dict[str, str]:
             remedy = "give names, in quotes where they are yes or no"
             raise UserError(f"{argument('label_map')} has {part!r}", remedy=remedy)
     return {str(name): str(label) for name, label in table.items()}
+
+
+def parse_class_weights(value: Any) -> str:
+    """`none`, `balanced`, or weights by the name of a class, in one spelling.
+
+    >>> parse_class_weights("rare=20, common=1"), parse_class_weights({1: 2.5}), parse_class_weights(None)
+    ('rare=20,common=1', '1=2.5', 'none')
+    """
+    option = argument("class_weights")
+    remedy = "give balanced, none or NAME=WEIGHT,..."
+    if value is None:
+        return NONE
+    if isinstance(value, Mapping):
+        pairs = [(str(name), weight) for name, weight in value.items()]
+        if any("," in name for name, _ in pairs):
+            raise UserError(f"{option}: a class name holds a comma", remedy="rename it with a label map")
+    elif isinstance(value, str):
+        if value in (NONE, BALANCED):
+            return value
+        parts = [part.rpartition("=") for part in value.split(",") if part.strip()]
+        if not parts or not all(equals and name.strip() for name, equals, _ in parts):
+            raise UserError(f"{option} is {value!r}", remedy=remedy)
+        pairs = [(name.strip(), weight) for name, _, weight in parts]
+    else:
+        raise UserError(f"{option} is {value!r}", remedy=remedy)
+    if not pairs:
+        return NONE
+    named: dict[str, float] = {}
+    for name, weight in pairs:
+        if name in named:
+            raise UserError(f"{option} names the class {name!r} twice", remedy="give one weight a class")
+        named[name] = _class_weight(name, weight)
+    return ",".join(f"{name}={weight:.12g}" for name, weight in named.items())
+
+
+def _class_weight(name: str, value: Any) -> float:
+    try:
+        weight = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not (math.isfinite(weight) and weight > 0):
+        raise UserError(
+            f"{argument('class_weights')}: the weight of {name!r} is {value}",
+            remedy="give a finite number above 0; a class without weight is better left out of the data",
+        )
+    return weight
+
+
+def parse_names(value: Any) -> tuple[str, ...]:
+    """Names, from one text with commas between them or from a list.
+
+    >>> parse_names("a, b"), parse_names(["a,b", "c"]), parse_names(None)
+    (('a', 'b'), ('a', 'b', 'c'), ())
+    """
+    several = () if value is None else (value,) if isinstance(value, str) else value
+    if not isinstance(several, list | tuple) or not all(isinstance(one, str) for one in several):
+        raise UserError(f"names are expected, not {value!r}", remedy="give NAME,NAME,...")
+    names = [name.strip() for one in several for name in one.split(",")]
+    if "" in names or len(set(names)) < len(names):
+        raise UserError(f"{', '.join(map(repr, names))} are no names", remedy="give every name once")
+    return tuple(names)

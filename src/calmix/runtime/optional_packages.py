@@ -1,15 +1,20 @@
-"""What `pip install calmix` alone does not bring: training, and the networks it needs."""
+"""What `pip install calmix` alone does not bring: training and its networks, and other runtimes."""
 
 from __future__ import annotations
 
-# By the name that is imported; the extra `train` brings them all.
-TRAINING_PACKAGES = (
-    "torch", "transformers", "accelerate", "datasets", "PIL", "huggingface_hub", "tokenizers", "xxhash",
-)  # fmt: skip
+# By the name that is imported: the extra that brings it.
+EXTRAS = {
+    **dict.fromkeys(
+        ("torch", "transformers", "accelerate", "datasets", "PIL", "huggingface_hub", "tokenizers", "xxhash"),
+        "train",
+    ),
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
+    "matplotlib": "figures",
+}
 
 
 def missing_extra(error: ImportError) -> str | None:
-    """One line for an import that failed because the `train` extra is not installed; None for any other.
+    """One line for an import that failed because an extra is not installed; None for any other.
 
     >>> missing_extra(ModuleNotFoundError("No module named 'torch'", name="torch"))
     "this needs torch, which is not installed; pip install 'calmix[train]'"
@@ -17,6 +22,6 @@ def missing_extra(error: ImportError) -> str | None:
     True
     """
     package = (error.name or "").partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or package not in TRAINING_PACKAGES:
+    if not isinstance(error, ModuleNotFoundError) or package not in EXTRAS:
         return None
-    return f"this needs {package}, which is not installed; pip install 'calmix[train]'"
+    return f"this needs {package}, which is not installed; pip install 'calmix[{EXTRAS[package]}]'"

@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 15.0
 
 
 def silence_transformers() -> None:
-    """No bars and no remarks of transformers; what matters is said by calmix."""
+    """No bars and no remarks of transformers; calmix prints what matters."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
 

@@ -1,4 +1,4 @@
-"""How the threads of a computation wait for each other; needs no torch, since it must be said before torch is
+"""How the threads of a computation wait for each other; needs no torch, since it must be set before torch is
 loaded.
 
 By default an idle thread of OpenMP spins, since the next piece of work comes soon. On a machine that others
@@ -14,6 +14,6 @@ POLICY = "OMP_WAIT_POLICY"
 
 
 def wait_asleep() -> None:
-    """Let idle threads sleep, unless the user has said how they wait. Too late once torch is loaded."""
+    """Let idle threads sleep, unless the user has set how they wait. Too late once torch is loaded."""
     if "torch" not in sys.modules:
         os.environ.setdefault(POLICY, "PASSIVE")

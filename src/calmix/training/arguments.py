@@ -11,8 +11,8 @@ from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
 from calmix.training.configuration import OPTIONS
-from calmix.training.optimization import read_optimizer
-from calmix.training.optimizer_options import read_schedule
+from calmix.training.optimization.mixin import read_optimizer
+from calmix.training.optimization.options import read_schedule
 from calmix.user_error import UserError
 
 
@@ -24,11 +24,16 @@ class MixupArguments(TrainingArguments):
     dynamics: when the training dynamics are recorded. "training": from the forward passes of training,
         free of cost; "epoch_end": from an extra pass in evaluation mode after every epoch, which costs about
         a third more; "off".
+    precision: of an encoder's layers in training. "auto": bfloat16 where the processor has instructions for
+        it and the encoder is wide enough; "float32"; "bfloat16". Everything else stays in float32; `bf16` is
+        the Trainer's own mixed precision, for the whole network.
     length_buckets: batches of rows of similar length, so that little is padded.
     optimizer, schedule: NAME:OPTION=VALUE in place of the Trainer's own, for example
         "sgd:momentum=0.9:weight_decay=5e-4" and "step:epochs=[60,120,160]:factor=0.5".
     distill_temperature, label_weight: of a student (`MixupTrainer(..., teacher=...)`): the temperature of
         both in the distillation loss, and α, the weight of the method's own loss; 1 − α is the teacher's.
+    class_weights, sampling: "balanced" or "NAME=WEIGHT,...", and "balanced": how classes are weighed and
+        drawn. `save_calibrated` takes the shift of the prior out of the head again.
     checkpoint_steps, checkpoint_minutes: save a checkpoint for `--resume` this often, in mid-epoch too.
 
     `label_smoothing_factor` is torch's form; the papers' form is the method option `label_smoothing`.
@@ -39,11 +44,14 @@ class MixupArguments(TrainingArguments):
         default=None, metadata={"help": "The options of the method."}
     )
     dynamics: str = field(default="training", metadata={"help": "training, epoch_end or off."})
+    precision: str = field(default="auto", metadata={"help": "Of the layers: auto, float32 or bfloat16."})
     length_buckets: bool = field(default=True, metadata={"help": "Batches of rows of similar length."})
     distill_temperature: float = field(
         default=1.0, metadata={"help": "Temperature of the distillation loss."}
     )
     label_weight: float = field(default=0.5, metadata={"help": "Weight of the labels beside a teacher."})
+    class_weights: str = field(default="none", metadata={"help": "balanced, none or NAME=WEIGHT,..."})
+    sampling: str = field(default="natural", metadata={"help": "natural or balanced."})
     checkpoint_steps: int | None = field(default=None, metadata={"help": "Steps between checkpoints."})
     checkpoint_minutes: float | None = field(default=None, metadata={"help": "Minutes between checkpoints."})
     optimizer: str | None = field(default=None, metadata={"help": "NAME:OPTION=VALUE, see optimization."})
@@ -67,7 +75,8 @@ class MixupArguments(TrainingArguments):
             read_optimizer(self.optimizer)
         if self.schedule is not None:
             read_schedule(self.schedule)
-        for name in ("dynamics", "distill_temperature", "label_weight", "checkpoint_steps"):
+        checked = ("dynamics", "precision", "distill_temperature", "label_weight", "checkpoint_steps")
+        for name in (*checked, "class_weights", "sampling"):
             setattr(self, name, OPTIONS[name].check(getattr(self, name)))
         self.build_method()  # a wrong name or option fails here, not after the data is read
 

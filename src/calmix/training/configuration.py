@@ -5,12 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from calmix.runtime.option_values import CLOSED, DEVICES, DYNAMICS, parse_bins, parse_label_map
+from calmix.runtime.option_values import (
+    CLOSED,
+    DEVICES,
+    DYNAMICS,
+    NATURAL,
+    NONE,
+    SAMPLINGS,
+    parse_bins,
+    parse_class_weights,
+    parse_label_map,
+    parse_names,
+)
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
-from calmix.training.optimizer_options import parse_optimizer, read_schedule
+from calmix.training.optimization.options import parse_optimizer, read_schedule
 from calmix.training.options import (
     COMMON,
     DATA,
@@ -86,13 +97,13 @@ class TrainConfig:
         REQUIRED, "Training file, directory of splits or hub dataset.",
         COMMON, affects="content", private=True,
     )
-    output: str = option(REQUIRED, "The run directory to make.", COMMON, affects="nothing", private=True)
+    output: str = option(REQUIRED, "The run directory to create.", COMMON, affects="nothing", private=True)
     validation: str | None = option(
         None, "Validation file. Default: a tenth of the training rows.",
         COMMON, affects="content", private=True,
     )
     test: tuple[str, ...] = option(
-        (), "[NAME=]FILE, any number of times; the first is in-domain.",
+        (), "[NAME=]FILE; the first is in-domain. Repeatable.",
         COMMON, affects="content", private=True,
     )
     model: str = option(
@@ -108,7 +119,7 @@ class TrainConfig:
     )
     trust_remote_code: bool = option(
         False,
-        "Run the Python files of a checkpoint that brings its own. Give it for code that you have read.",
+        "Run the Python files that a checkpoint contains. Only for code that you have read.",
         # Every call gives it again: a file may come with a run that somebody else has made.
         COMMON, affects="nothing", saved=False,
     )
@@ -119,8 +130,20 @@ class TrainConfig:
     label_column: str | None = option(None, "Default: label.", DATA, affects="content")
     id_column: str | None = option(None, "Default: rows are numbered.", DATA, affects="content")
     image_column: str | None = option(None, "Default: image.", DATA, affects="content")
+    weight_column: str | None = option(
+        None, "Column of weights: how much each row counts in the loss, the temperature and the metrics.",
+        DATA, affects="content",
+    )
+    annotations_column: str | None = option(
+        None, "Column of lists, the labels that several annotators gave a row: trained on as their shares.",
+        DATA, affects="content",
+    )
+    label_prob_columns: tuple[str, ...] = option(
+        (), "Columns with the probability of each class as soft labels: names, or a pattern 'label_prob_*'.",
+        DATA, affects="content", parse=parse_names,
+    )
     label_map: dict[str, Any] = option(
-        {}, "NAME=CLASS, what the file writes for a class; any number of times.",
+        {}, "NAME=CLASS: the label NAME in the file means CLASS. Repeatable.",
         DATA, affects="content", parse=parse_label_map,
     )
     drop_unlabelled: bool = option(
@@ -141,7 +164,7 @@ class TrainConfig:
     )
     aum_filter: bool = option(False, "Leave out rows of the region with doubtful labels.", DATA)
     aum_quantile: float = option(
-        0.8, "Share of wrong labels a row must outrank to be kept.",
+        0.8, "Keep rows with an AUM above this quantile of the threshold samples'.",
         DATA, above=0, most=1, formerly="aum_percentile",
     )
 
@@ -150,8 +173,18 @@ class TrainConfig:
         TRAINING, affects="content",
     )
     label_smoothing: float = option(
-        0.0, "ε off the true class, ε/(C-1) to each other.",
+        0.0, "ε: targets are 1 - ε for the true class, ε/(C-1) for each other class.",
         TRAINING, affects="content", least=0, below=1,
+    )
+    class_weights: str = option(
+        NONE,
+        "Class weights in the loss: balanced, none or NAME=WEIGHT,...; the shift of the prior is "
+        "taken out of the head at the end, so that scores stay calibrated.",
+        TRAINING, parse=parse_class_weights, trainer="class_weights",
+    )
+    sampling: str = option(
+        NATURAL, "balanced: equally many training rows of every class; corrected like class weights.",
+        TRAINING, choices=SAMPLINGS, trainer="sampling",
     )
     method_options: dict[str, Any] = option(
         {}, "NAME=VALUE, an option of the method.",
@@ -172,22 +205,22 @@ class TrainConfig:
     )
     learning_rate: float | None = option(
         None,
-        "Linear decay to 0. Default: as suits the model; 2e-4 for the embedded encoder, 3e-5 for a "
+        "Linear decay to 0. Default: by the model; 2e-4 for the embedded encoder, 3e-5 for a "
         "checkpoint of base size (text-cnn 1, images 0.1: see --schedule).",
         TRAINING, above=0, below=10, trainer="learning_rate",
     )
     optimizer: str | None = option(
-        None, "adamw, sgd:momentum=0.9:weight_decay=5e-4 or adadelta:rho=0.95. Default: as suits the model.",
+        None, "adamw, sgd:momentum=0.9:weight_decay=5e-4 or adadelta:rho=0.95. Default: by the model.",
         TRAINING, trainer="optimizer",
     )
     schedule: str | None = option(
-        None, "linear, constant or step:epochs=[60,120,160]:factor=0.5. Default: as suits the model.",
+        None, "linear, constant or step:epochs=[60,120,160]:factor=0.5. Default: by the model.",
         TRAINING, trainer="schedule",
     )
     augment: str | None = option(None, "Of training images: crop,flip,rotation. Default: none.", TRAINING)
-    max_length: int = option(256, "Longer texts are cut to this many tokens.", TRAINING, least=4)
+    max_length: int = option(256, "Longer texts are truncated to this many tokens.", TRAINING, least=4)
     student_layers: int | None = option(
-        None, "Cut the checkpoint to this many layers, evenly spread, first and last kept.",
+        None, "Keep this many layers of the checkpoint, evenly spaced, with the first and the last.",
         TRAINING, least=1,
     )
     freeze_embeddings: bool = option(False, "Do not train the word embeddings: faster.", TRAINING)
@@ -205,17 +238,21 @@ class TrainConfig:
         TRAINING, choices=("float32", "float16", "off"), needs="freeze_layers",
     )
     freeze_cache_limit: float = option(
-        20.0, "GiB of disk for cached activations; those unused for longest make room.",
+        20.0, "GiB of disk for cached activations; the least recently used are removed.",
         TRAINING, affects="nothing", vary=False, above=0, needs="freeze_layers",
+    )
+    precision: str = option(
+        "auto", "Of the layers in training; auto: bfloat16 where the processor has instructions for it.",
+        TRAINING, choices=("auto", "float32", "bfloat16"), trainer="precision",
     )
     select_by: str = option(
         NLL_AFTER_TEMPERATURE,
-        "By what the epoch is kept, measured on validation rows; 'last' keeps the last one.",
+        "The validation metric that selects the epoch; 'last': the last epoch.",
         TRAINING, choices=tuple(RULES),
     )
     temperature_fit: str = option(
         "optimum",
-        "The best temperature, or 'grid': the best of 0.01, 0.02, ..., 5.00, as the papers search.",
+        "The optimum, or the best on the papers' grid: 0.01, 0.02, ..., 5.00.",
         TRAINING, choices=TEMPERATURE_FITS,
     )
     keep_epoch_predictions: bool = option(
@@ -232,7 +269,7 @@ class TrainConfig:
     )
     plain_run: str | None = option(
         None,
-        "The plain run a guided method starts from. Default: one with the same settings is found or made.",
+        "The plain run a guided method starts from. Default: a stored or new one with the same settings.",
         TRAINING, affects="content", vary=True, private=True,
     )
     trainer: dict[str, Any] = option(
@@ -275,11 +312,11 @@ class TrainConfig:
         DISTILLATION, affects="content", needs="teacher",
     )
     teacher_learning_rate: float | None = option(
-        None, "Of a teacher that is trained first. Default: --learning-rate, or as suits its model.",
+        None, "Of a teacher that is trained first. Default: --learning-rate, or by its model.",
         DISTILLATION, affects="content", vary=True, above=0, below=10, needs="teacher",
     )
     teacher_epochs: int | None = option(
-        None, "Of a teacher that is trained first. Default: --epochs, or as suits its rows.",
+        None, "Of a teacher that is trained first. Default: --epochs, or by its rows.",
         DISTILLATION, affects="content", vary=True, least=1, needs="teacher",
     )
 
@@ -292,8 +329,13 @@ class TrainConfig:
         RUN, affects="nothing", least=0, trainer="checkpoint_minutes",
     )
     bins: tuple[int, ...] = option(
-        (15,), "Bins of the calibration errors (15). Of several, as 10,15,100, the first is the main one.",
+        (15,), "Bins of the calibration errors (15). A list such as 10,15,100: all metrics use the first.",
         RUN, affects="record", parse=parse_bins,
+    )
+    slice: str | None = option(
+        None,
+        "COLUMN of validation and test files: every metric for each of its values too, the worst one named.",
+        RUN, affects="record",
     )
     closed: str = option(
         "right", "On which side bins are closed.",
@@ -338,7 +380,7 @@ class TrainConfig:
             parse_lora(self.lora)
         self._check_trainer()
         if self.augment is not None:
-            from calmix.data.augmentation import parse_steps
+            from calmix.data.images.augmentation import parse_steps
 
             parse_steps(self.augment)
         if any(getattr(self, name) is not None for name in OPTIONS if name.endswith("_column")):
@@ -387,14 +429,17 @@ class TrainConfig:
     def columns(self) -> ColumnNames:
         from calmix.data.columns import ColumnNames
 
-        return ColumnNames.from_options(
+        named = ColumnNames.from_options(
             text=self.text_column,
             pair=self.pair_column,
             choices=self.choices_column,
             label=self.label_column,
             id=self.id_column,
             image=self.image_column,
-        ).with_labels(self.label_map, drop_unlabelled=self.drop_unlabelled)
+            weight=self.weight_column,
+        ).with_soft_labels(self.annotations_column, self.label_prob_columns)
+        named = replace(named, slice=self.slice)
+        return named.with_labels(self.label_map, drop_unlabelled=self.drop_unlabelled)
 
     def network_settings(self) -> dict[str, Any]:
         """What decides how the network is made, beside its name and the rows."""

@@ -43,7 +43,7 @@ class EpochPredictions(TrainerCallback):
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with torch.random.fork_rng(devices):
             for name, rows in self.tests.items():
-                logits = predict_logits(self.trainer, self.encoded[name])
+                logits = predict_logits(self.trainer, self.encoded[name]) - self.trainer.prior_shift
                 if state.is_world_process_zero:
                     place = self.run.path / DIRECTORY / f"{state.epoch:g}"
                     place.mkdir(parents=True, exist_ok=True)

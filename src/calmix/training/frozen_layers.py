@@ -13,15 +13,15 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from calmix.data.encoding import EncodedRows
-from calmix.data.state_cache import GIB, StateCache, make_room, size_in_words
-from calmix.data.unlabelled import WithUnlabelled
-from calmix.io.cache_directory import cache_directory
+from calmix.data.batches.encoding import EncodedRows
+from calmix.data.batches.state_cache import GIB, StateCache, make_room, size_in_words
+from calmix.data.batches.unlabelled import WithUnlabelled
 from calmix.models.cached_states import CachedRows, StateCollator
 from calmix.models.frozen_prefix import STATES, FrozenPrefix
 from calmix.models.inputs import Encoded
 from calmix.models.network import Network
 from calmix.printable import say
+from calmix.runtime.cache_directory import cache_directory
 from calmix.runtime.hardware import broadcast_from_rank0
 from calmix.runtime.lock import locked
 from calmix.runtime.processes import is_first_process

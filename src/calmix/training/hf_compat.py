@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from transformers import Trainer
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 
-from calmix.training.trainer_files import checkpoint_path
+from calmix.training.checkpoints.trainer_files import checkpoint_path
 
 __all__ = ["TrainOutput", "get_last_checkpoint"]  # of a module that the documentation calls internal
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calmix.data.batches import BatchKeys
+from calmix.data.batches.sampler import BatchKeys
 from calmix.mixing.step import MixedPairs
 from calmix.runtime.double_precision import in_double
 

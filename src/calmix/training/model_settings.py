@@ -72,9 +72,9 @@ def check_rate_suits(model: str, optimizer: str | None) -> None:
     if optimizer is None or optimizer.partition(":")[0] == own.partition(":")[0]:
         return
 
-    from calmix.training.optimizer_options import parse_optimizer
+    from calmix.training.optimization.options import parse_optimizer
 
-    parse_optimizer(optimizer)  # a name that is none is said first
+    parse_optimizer(optimizer)  # an unknown name is refused first
     raise UserError(
         f"{argument('optimizer', optimizer)}: {model} has a learning rate for {own.partition(':')[0]} only",
         remedy=f"give {argument('learning_rate')} too",

@@ -25,17 +25,17 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 from transformers import TrainerCallback
 
-from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
-from calmix.data.unlabelled import labelled_count
+from calmix.data.batches.sampler import BatchKeys, EpochBatchSampler, KeyedCollator, KeyedRows, row_lengths
+from calmix.data.batches.unlabelled import labelled_count
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.models.hf_compat import base_model, is_multiple_choice
+from calmix.training.checkpoints.trainer_files import checkpoint_path
 from calmix.training.hf_compat import (
     TrainerBase,
     TrainOutput,
     get_last_checkpoint,
     train_batch_size,
 )
-from calmix.training.trainer_files import checkpoint_path
 from calmix.user_error import UserError, argument
 
 DYNAMICS_FILE = "dynamics.safetensors"
@@ -171,7 +171,7 @@ class DynamicsMixin(TrainerBase):
         if real:
             seen = logits[:real].detach().to("cpu", torch.float32).numpy()
             if not np.isfinite(seen).all():
-                raise diverged(self.current_epoch)
+                raise diverged(self.current_epoch, self.state.global_step + 1, "the logits are not finite")
             positions = self.keys.positions[:real]
             known = positions < len(self.recorder)
             self.recorder.record_positions(positions[known], seen[known], epoch=self.current_epoch)
@@ -224,11 +224,17 @@ class DynamicsMixin(TrainerBase):
             self.recorder.load_state(load_file(file))
 
 
-def diverged(epoch: int) -> UserError:
-    return UserError(
-        f"training diverged in epoch {epoch + 1}: the logits are not finite",
-        remedy=f"lower {argument('learning_rate')}",
-    )
+class Diverged(UserError):
+    """Training that cannot go on: there are no numbers any more."""
+
+
+def diverged(epoch: int, step: int, problem: str) -> Diverged:
+    """
+    >>> print(diverged(1, 17, "the loss is not finite"))
+    training diverged in epoch 2, step 17: the loss is not finite; lower learning_rate
+    """
+    place = f"training diverged in epoch {epoch + 1}, step {step}"
+    return Diverged(f"{place}: {problem}", remedy=f"lower {argument('learning_rate')}")
 
 
 class _Bookkeeping(TrainerCallback):

@@ -11,32 +11,50 @@ from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.metrics.agreement import matthews_correlation
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.metrics.errors import expected_calibration_error
+from calmix.calibration.metrics.scores import weighted_mean
 from calmix.calibration.predictions import Predictions
-from calmix.user_error import UserError, argument
+from calmix.training.recording import Diverged
+from calmix.user_error import argument
 
 SELECTION_METRIC = "nll_calibrated"
 
 
-def epoch_metrics(output: Any, *, bins: int = 15, closed: str = "right") -> dict[str, float]:
-    """A `compute_metrics` for `transformers.Trainer`; the ECE has the bins of the run."""
+def epoch_metrics(
+    output: Any,
+    *,
+    bins: int = 15,
+    closed: str = "right",
+    prior_shift: Any = None,
+    weights: Any = None,
+    targets: Any = None,
+) -> dict[str, float]:
+    """A `compute_metrics` for `transformers.Trainer`; the ECE has the bins of the run. `prior_shift` is what
+    class weights add to the logits: an epoch is measured as it would be saved."""
     logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
     if not np.isfinite(logits).all():
-        raise UserError(
+        raise Diverged(
             "training diverged: the logits are not finite", remedy=f"lower {argument('learning_rate')}"
         )
-    predictions = Predictions.from_logits(np.asarray(logits), np.asarray(output.label_ids))
+    logits = np.asarray(logits) if prior_shift is None else logits - prior_shift
+    predictions = Predictions.from_logits(logits, np.asarray(output.label_ids))
+    predictions = predictions.with_rows(weights=weights, targets=targets)
+    rows, row_weights = predictions.weighted_rows() if predictions.is_weighted else (predictions, None)
     with warnings.catch_warnings():
         # An early epoch may well sit at a bound; the fit that counts, at the end, does say so.
         warnings.simplefilter("ignore")
-        scaling = TemperatureScaling().fit(predictions.values, predictions.labels)
+        scaling = TemperatureScaling().fit(rows.values, rows.labels, sample_weight=row_weights)
     return {
-        "accuracy": float(predictions.correct().mean()),
+        "accuracy": weighted_mean(rows.correct().astype(np.float64), row_weights),
         "mcc": matthews_correlation(predictions.values.argmax(axis=1), predictions.labels),
         "nll": scaling.nll_before_,
         SELECTION_METRIC: scaling.nll_after_,
         "temperature": scaling.temperature_,
         # Reported, never chosen by.
         "ece": expected_calibration_error(
-            predictions.confidence(), predictions.correct(), bins=bins, closed=cast(Closed, closed)
+            rows.confidence(),
+            rows.correct(),
+            bins=bins,
+            closed=cast(Closed, closed),
+            weights=row_weights,
         ),
     }

@@ -18,8 +18,6 @@ Mixed precision, accumulation, checkpoints, trackers and several processes are t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,36 +30,47 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from transformers import Trainer
 
-from calmix.data.batches import BatchKeys, EpochBatchSampler, KeyedCollator
-from calmix.data.grouped_batches import RowGroups
-from calmix.data.unlabelled import labelled_count
+from calmix.data.batches.grouped import RowGroups
+from calmix.data.batches.sampler import BatchKeys, EpochBatchSampler, KeyedCollator
+from calmix.data.batches.unlabelled import labelled_count
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
-from calmix.mixing.step import HiddenTransform, Mix, Moment, RowLosses, Step
-from calmix.models.frozen_prefix import STATES
-from calmix.models.hf_compat import first_position, last_linear
-from calmix.models.mix_points import MixHooks, MixPoints
+from calmix.mixing.step import Moment, RowLosses, Step
+from calmix.models.hf_compat import first_position, pools_last_token
+from calmix.models.inputs import refusing_rows
+from calmix.models.mix_points import MixPoints
 from calmix.runtime.double_precision import in_double
 from calmix.training.arguments import MixupArguments
-from calmix.training.calibrated_checkpoint import save_calibrated
-from calmix.training.checkpointing import Checkpointing
-from calmix.training.checkpoints import check_whole, newest_complete
+from calmix.training.checkpoints.calibrated import save_calibrated
+from calmix.training.checkpoints.callback import Checkpointing
+from calmix.training.checkpoints.resumable import check_whole, newest_complete
 from calmix.training.distillation.mixin import DistillationMixin, check_learns_unlabelled, check_teachable
 from calmix.training.distillation.teacher_logits import TeacherLogits
+from calmix.training.fast_layers import FastLayersMixin
+from calmix.training.forward import Forward
 from calmix.training.hf_compat import StepRowsMixin, TrainOutput, prepare_inputs, train_batch_size
 from calmix.training.journal import JOURNAL_FILE, Journal
-from calmix.training.optimization import OptimizerMixin
-from calmix.training.recording import DynamicsMixin, count_classes, label_column
+from calmix.training.optimization.mixin import OptimizerMixin
+from calmix.training.recording import DynamicsMixin, count_classes, diverged, label_column
+from calmix.training.targets.mixin import TargetsMixin
 from calmix.user_error import UserError, argument
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
 
 
-class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMixin, Trainer):
+class MixupTrainer(
+    FastLayersMixin,
+    DistillationMixin,
+    OptimizerMixin,
+    TargetsMixin,
+    DynamicsMixin,
+    StepRowsMixin,
+    Trainer,
+):
     """Trains with the method that `args.method` names, or with a `method` of your own."""
 
     args: MixupArguments
@@ -76,11 +85,16 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         method: Method | None = None,
         data_map: KnownRows | DataMap | RowGroups | None = None,
         teacher: TeacherLogits | ArrayLike | None = None,
+        row_weights: ArrayLike | None = None,
+        soft_labels: ArrayLike | None = None,
         **kwargs: Any,
     ) -> None:
-        """`data_map`: what a guided method must know first, such as `read_data_map("plain-run")`, or the
-        groups of rows themselves.
-        `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position."""
+        """`data_map`: what a guided method must know first, such as `read_data_map("plain-run")`;
+        `filtered_data_map(plain_trainer, make_model)` where it filters labels; or the groups of rows.
+        `teacher`: logits [rows, classes] that the network shall learn beside the labels, by position.
+        `row_weights` [rows]: how much each training row counts. `soft_labels` [rows, classes]: probabilities
+        in place of the labels, which stay those that dynamics are recorded for."""
+        self.row_weights, self.soft_labels = row_weights, soft_labels
         super().__init__(*args, **kwargs)
         self.method = method if method is not None else self.args.build_method()
         self.journal = Journal()
@@ -89,9 +103,14 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         self.add_callback(Checkpointing(self))
         if self.train_dataset is not None:
             self.groups = self.choose_groups(data_map)
+            self.check_balance(self.groups)
             self.batches = self.make_batches()
         if teacher is not None:
             self.learn_from(teacher)
+
+    def learn_from(self, teacher: TeacherLogits | ArrayLike) -> None:
+        self.check_balance(self.groups, is_taught=True)
+        super().learn_from(teacher)
 
     def make_batches(self) -> EpochBatchSampler:
         batches = super().make_batches()
@@ -189,8 +208,9 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
 
     def preflight(self, rows: int = 4, *, is_taught: bool = False) -> None:
         """One step on a few rows that changes nothing: what a method cannot do with this network or tokenizer
-        is said before anything is written."""
-        for depth in getattr(self.method, "layers", None) or ():
+        is refused before anything is written."""
+        self.check_balance(self.groups, is_taught=is_taught)
+        for depth in self.method.depths(self.mix_points.head):
             self.mix_points.check(depth)
         dataset: Any = self.train_dataset
         keyed = [(key, dataset[key.position]) for key in next(iter(self.batches))[:rows]]
@@ -206,6 +226,12 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             forward = Forward(model, self.mix_points, batch, is_compiled=self.args.torch_compile)
             try:
                 result = self.method.losses(self.make_step(labels, batch, forward))
+            except UserError:
+                raise
+            except Exception:
+                with refusing_rows(model):  # where the network itself fails, its checkpoint is at fault
+                    model(**batch)
+                raise
             finally:
                 forward.restore()
                 for buffer, before in buffers:
@@ -249,6 +275,8 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         self.record(result.logits)
         # Padding rows stand last. They are forwarded, since all processes must, and have no weight.
         losses = self.taught(result, labels)[: self.keys.real]
+        if not torch.isfinite(losses).all():
+            raise diverged(self.current_epoch, self.state.global_step + 1, "the loss is not finite")
         self.write_journal(result, losses)
         rows = num_items_in_batch if num_items_in_batch is not None else len(losses)
         # Gradients are averaged over processes; the sum of all rows is divided by all rows.
@@ -282,7 +310,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
         return hasattr(self, "method") and PREVIOUS_EPOCH in self.method.needed
 
     def begin_epoch(self) -> None:
-        """Fill the bank with what the network said about the rows in the epoch before."""
+        """Fill the bank with the logits of the rows in the epoch before."""
         super().begin_epoch()
         if PREVIOUS_EPOCH not in self.method.needed:
             return
@@ -310,6 +338,7 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             groups=None if self.groups is None else self.keys.groups,
             positions=self.keys.positions,
             bank=self.bank,
+            mass=self.target_mass,
         )
 
     @cached_property
@@ -338,66 +367,11 @@ class MixupTrainer(DistillationMixin, OptimizerMixin, DynamicsMixin, StepRowsMix
             "pad": tokenizer.pad_token_id,
             "unused": next((vocabulary[name] for name in UNUSED_TOKENS if name in vocabulary), None),
         }
-        return {name: token for name, token in candidates.items() if token is not None}
-
-
-class Forward:
-    """Runs the network on the rows of a micro-batch, mixed at a depth or as they are."""
-
-    def __init__(
-        self, model: nn.Module, mix_points: MixPoints, inputs: dict[str, Any], *, is_compiled: bool = False
-    ) -> None:
-        self.model, self.mix_points, self.inputs, self.is_compiled = model, mix_points, inputs, is_compiled
-        self.layer_hooks: MixHooks | None = None
-
-    def __call__(
-        self,
-        cut: HiddenTransform | Sequence[HiddenTransform] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-    ) -> Tensor:
-        batch = self.inputs if inputs is None else self.without_stale_states(inputs)
-        if self.layer_hooks is not None:
-            raise RuntimeError("a step that mixes at a layer runs the network once")
-        cuts = [] if cut is None else list(cut) if isinstance(cut, Sequence) else [cut]
-        if cuts and self.is_compiled:  # a compiled graph does not see hooks: nothing would be mixed
-            raise UserError("rows cannot be mixed in a compiled network", remedy="leave torch_compile out")
-        if cuts and isinstance(self.model, nn.DataParallel):
-            raise UserError("mixing needs whole batches", remedy="start one process per GPU with torchrun")
-        made = [(each, self.mix_points.hook(each.depth, each, batch)) for each in cuts]
-        try:
-            return self.model(**batch).logits  # type: ignore[no-any-return]
-        finally:
-            for each, hooks in made:
-                if isinstance(each, Mix) and 0 < each.depth < self.mix_points.head:
-                    # With gradient checkpointing, layers run again in backward and must be mixed again.
-                    self.layer_hooks = hooks
-                else:
-                    hooks.remove()
-
-    def without_stale_states(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Cached activations are those of the rows as they are: where a method has padded or changed them,
-        the frozen layers run again."""
-        changed = any(inputs.get(name) is not value for name, value in self.inputs.items())
-        return {name: value for name, value in inputs.items() if name != STATES} if changed else inputs
-
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        model, was_training = self.model, self.model.training
-        # The bare network: what wraps it for several processes counts forward passes.
-        self.model = self.mix_points.model
-        self.model.eval()
-        try:
-            yield
-        finally:
-            self.model = model
-            self.model.train(was_training)
-
-    @property
-    def last_weight(self) -> Tensor:
-        weight = last_linear(self.mix_points.model).weight
-        assert isinstance(weight, Tensor)
-        return weight
-
-    def restore(self) -> None:
-        if self.layer_hooks is not None:
-            self.layer_hooks.remove()
+        # A network that reads its answer at the last token that is no padding must not take a filler for it.
+        pools = pools_last_token(self.mix_points.model)
+        left_out = (
+            {"pad", "sep" if candidates["sep"] == tokenizer.pad_token_id else "pad"} if pools else set()
+        )
+        return {
+            name: token for name, token in candidates.items() if token is not None and name not in left_out
+        }

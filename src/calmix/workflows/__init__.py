@@ -1,5 +1,6 @@
 """The Python API: one function per verb of the command line, with objects as well as files.
 
+adapt           Recalibrate a trained model for the data that it is used on
 calibrate       Calibrate what is already trained: a run, a checkpoint or predictions; with a report
 classifier      `CalibratedTextClassifier`: texts in, calibrated probabilities out, for scikit-learn
 compare         Which method is best on these data: many runs, paired statistics, a recommendation
@@ -7,6 +8,7 @@ data_arguments  The data arguments of a workflow: names stay names, objects are 
 detect_ood      Does a model know what it does not know: in-domain against other data, by its scores
 distill         Train a small student on the labels and a teacher's predictions
 evaluate        How well calibrated are predictions: those one has, those of a run, or of a model
+export          The model of a run for ONNX Runtime, with what exporting did to its calibration
 map             Which training rows are easy, ambiguous, probably mislabelled
 options         The options of training as Python arguments
 predict         Labels with a confidence that can be acted on: which predictions may be accepted

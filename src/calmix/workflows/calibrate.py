@@ -134,7 +134,8 @@ def calibrate(
 
     source: a `Run`, a run or checkpoint directory, a predictions file or `Predictions`. fit_on: labelled rows
     in any form that `calmix.train` takes, a split of the run by its name; of predictions, others of the same
-    model. method: temperature, vector, structured, platt or isotonic.
+    model. method: temperature, temperature-bias, vector, structured,
+    auto (what cross-validation supports), platt or isotonic.
     """
     from calmix.calibration.predictions import Predictions
 

@@ -16,7 +16,7 @@ from calmix.workflows.run import Run
 from calmix.workflows.train import rows_or_lists
 
 if TYPE_CHECKING:
-    from calmix.experiments.comparison import CompareConfig
+    from calmix.experiments.comparison_plan import CompareConfig
     from calmix.experiments.results import Results
     from calmix.report.tables import Table
 
@@ -56,6 +56,45 @@ class Comparison(Result):
         return Run(RunDirectory(Path(model).parent)) if model else None
 
     @property
+    def best_arm(self) -> str:
+        """The recommended method; where none is, that of lowest validation NLL after temperature scaling."""
+        recommended = self.content["recommendation"].get("chosen")
+        if recommended:
+            return str(recommended)
+        known = [row for row in self.summary if (row["split"], row["stage"]) == ("validation", "calibrated")]
+        return str(min(known, key=lambda row: float(row["nll_mean"]))["arm"])
+
+    def ensemble(self, output: str | Path, arm: str | None = None) -> Record:
+        """The seeds of one method, by default `best_arm`, as an ensemble: probabilities averaged, then
+        calibrated on validation. Writes `ensemble.json` and calibrated predictions of every split."""
+        from calmix.experiments.seed_ensemble import SeedEnsemble
+
+        return Record(SeedEnsemble.of(self.path, arm or self.best_arm).write(Path(output)))
+
+    def student(self, output: str | Path, arm: str | None = None, **options: Any) -> Run:
+        """One network that learns from all seeds of one method, on the rows and with the settings of the
+        comparison; `options` are those of `calmix.distill`. The models must have been kept
+        (keep_models="all")."""
+        from calmix.experiments.seed_ensemble import SeedEnsemble
+        from calmix.training.configuration import TrainConfig
+        from calmix.workflows.distill import distill_run
+
+        members = SeedEnsemble.of(self.path, arm or self.best_arm).members
+        made = TrainConfig.from_dict(members[0].config()).as_dict()
+        own = (
+            "method",
+            "method_options",
+            "label_smoothing",
+            "plain_run",
+            "train_region",
+            "aum_filter",
+            "output",
+        )
+        shared = {name: value for name, value in made.items() if name not in own}
+        teachers = [str(run.path) for run in members]
+        return distill_run({**shared, **options, "teacher": teachers, "output": output}, resume=False)
+
+    @property
     def summary(self) -> list[dict[str, Any]]:
         """Mean and spread over seeds of every metric, by arm, split and stage; rows of a data frame."""
         return list(self.content["summary"])
@@ -74,12 +113,12 @@ class Comparison(Result):
         return self.path / "report.html"
 
     def tables(self) -> list[Table]:
-        from calmix.report.comparison_tables import HEADLINE_METRICS, summary_tables
+        from calmix.report.comparison.comparison_tables import HEADLINE_METRICS, summary_tables
 
         return list(summary_tables(dict(self.content), HEADLINE_METRICS))
 
     def lines(self) -> list[str]:
-        from calmix.report.comparison_tables import next_step
+        from calmix.report.comparison.comparison_tables import next_step
 
         found = self.content["recommendation"]
         advice = (found["choice"], next_step(found), found["command"])
@@ -138,7 +177,7 @@ def compare(
 
 def compare_runs(options: Mapping[str, Any]) -> Comparison:
     """`compare` with all options in one mapping; those that are None are not given."""
-    from calmix.experiments.comparison import CompareConfig
+    from calmix.experiments.comparison_plan import CompareConfig
     from calmix.experiments.grid import parse_seeds, split_list
     from calmix.experiments.required_runs import DEFAULT_MARGIN
 
@@ -189,10 +228,10 @@ def run_comparison(config: CompareConfig) -> Comparison:
 def describe(results: Results, directory: Path) -> Comparison:
     """Write the summary and the report; the recommended model gets what `train` gives: card and report."""
     from calmix.experiments.comparison import report_data
-    from calmix.report.comparison import write_comparison_report
-    from calmix.report.comparison_tables import write_markdown_summary
+    from calmix.report.comparison.comparison_report import write_comparison_report
+    from calmix.report.comparison.comparison_tables import write_markdown_summary
     from calmix.report.model_card import write_model_card
-    from calmix.report.run_report import write_run_report
+    from calmix.report.run.run_report import write_run_report
 
     directory.mkdir(parents=True, exist_ok=True)
     found = Comparison(directory, report_data(results, directory))

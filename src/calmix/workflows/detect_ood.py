@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ REPORT = "ood.html"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OodResult(Result):
-    """How well each score tells the sets apart; of a run with the threshold that was saved with it."""
+    """How well each score separates the sets; of a run with the threshold that was saved with it."""
 
     content: Mapping[str, Any]
     """What `calmix ood --json` prints."""
@@ -40,19 +40,19 @@ class OodResult(Result):
     def lines(self) -> list[str]:
         module = self._module()
         if self.threshold_file is None:
-            said = module.best_lines(self.content)
+            sentences = module.best_lines(self.content)
         else:
-            said = module.conclusions(self.content)
-        return [*said, *(f"note: {note}" for note in self.content["notes"])]
+            sentences = module.conclusions(self.content)
+        return [*sentences, *(f"note: {note}" for note in self.content["notes"])]
 
     def _module(self) -> Any:
-        from calmix.report import ood_comparison, ood_report
+        from calmix.report.ood import ood_comparison, ood_report
 
         return ood_comparison if self.threshold_file is None else ood_report
 
     def write_report(self) -> None:
-        from calmix.report.ood_comparison import write_ood_comparison
-        from calmix.report.ood_report import write_ood_report
+        from calmix.report.ood.ood_comparison import write_ood_comparison
+        from calmix.report.ood.ood_report import write_ood_report
 
         write: Any = write_ood_comparison if self.threshold_file is None else write_ood_report
         write({name: value for name, value in self.content.items() if name != "report"}, self.report)
@@ -75,6 +75,7 @@ def detect_ood(
     batch_size: int = 64,
     device: str = "auto",
     trust_remote_code: bool = False,
+    show: Callable[[OodResult], object] | None = None,
 ) -> OodResult:
     """Out-of-distribution detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
 
@@ -84,46 +85,9 @@ def detect_ood(
     run: a `Run`, a `Comparison` (its methods side by side), or the directory of one. in_: data like the
     training data, by default the run's test. out: a dict of other data by name, or a single set; no labels
     needed. The recommended score and a threshold on it are saved with the run: `predict(reject_ood=True)`.
+    show: called with the result before the report is written; a full disk then does not lose it.
     """
-    result = find_ood(
-        directory_of(run, "run"),
-        in_=in_,
-        out=out,
-        noise=noise,
-        mc_dropout=mc_dropout,
-        keep_rate=keep_rate,
-        seed=seed,
-        output=output,
-        columns={
-            "text": text_column,
-            "pair": pair_column,
-            "choices": choices_column,
-            "image": image_column,
-        },
-        batch_size=batch_size,
-        device=device,
-        trust_remote_code=trust_remote_code,
-    )
-    result.write_report()
-    return result
-
-
-def find_ood(
-    run: Path,
-    *,
-    in_: Any,
-    out: Any,
-    noise: str | None,
-    mc_dropout: int,
-    keep_rate: float,
-    seed: int,
-    output: str | Path | None,
-    columns: Mapping[str, str | None],
-    batch_size: int,
-    device: str,
-    trust_remote_code: bool,
-) -> OodResult:
-    """`detect_ood` before its report is written: a full disk must not cost what was found."""
+    run = directory_of(run, "run")
     check_least("mc_dropout", mc_dropout, 0)
     check_least("seed", seed, 0)
     check_least("batch_size", batch_size, 1)
@@ -131,8 +95,8 @@ def find_ood(
         raise UserError(f"{argument('keep_rate')} is {keep_rate:g}", remedy="give a fraction such as 0.95")
 
     from calmix.data.splits import split_test_argument
-    from calmix.experiments.detection import detect_all, kept_runs
-    from calmix.experiments.ood_rows import columns_of, inside_rows, outside_rows
+    from calmix.experiments.ood.detection import detect_all, kept_runs
+    from calmix.experiments.ood.rows import columns_of, inside_rows, outside_rows
     from calmix.io.memory_tables import is_in_memory
     from calmix.io.writing import check_not_input, check_place
     from calmix.runtime.option_values import check_detection, check_device_name
@@ -140,15 +104,15 @@ def find_ood(
     check_device_name(device)
     kept = kept_runs(run) if is_comparison(run) else None
     opened = kept.runs[0][1] if kept else open_run(run)
-    names = columns_of(opened, **columns)
+    names = columns_of(opened, text=text_column, pair=pair_column, choices=choices_column, image=image_column)
     data = GivenData(names)
-    familiar = data.optional(in_, "in_")
+    in_domain = data.optional(in_, "in_")
     others = [f"out={one}" if is_in_memory(one) else one for one in data.named(out, "out")]
     page = Path(output) if output else run / REPORT
     check_place(page)
-    check_not_input(page, familiar, *(split_test_argument(one)[1] for one in others))
+    check_not_input(page, in_domain, *(split_test_argument(one)[1] for one in others))
     check_detection(others, noise)
-    in_name, inside = inside_rows(opened, familiar, names)
+    in_name, inside = inside_rows(opened, in_domain, names)
     outside = outside_rows(opened, others, names, in_name)
 
     from calmix.inference.ood_threshold import save_ood_threshold
@@ -165,11 +129,15 @@ def find_ood(
         "keep": keep_rate,
     }
     if kept:
-        found = detect_all(run, kept, inside, outside, **settings)
-        return OodResult({**found, "report": str(page)}, page)
-    found = detect(opened, inside, outside, **settings)
-    saved = save_ood_threshold(opened, found)
-    return OodResult({**found, "report": str(page)}, page, saved)
+        found, saved = detect_all(run, kept, inside, outside, **settings), None
+    else:
+        found = detect(opened, inside, outside, **settings)
+        saved = save_ood_threshold(opened, found)
+    result = OodResult({**found, "report": str(page)}, page, saved)
+    if show is not None:
+        show(result)
+    result.write_report()
+    return result
 
 
 def open_run(path: Path) -> RunDirectory:

@@ -109,6 +109,7 @@ def evaluate(
     logit_columns: str | Sequence[str] | None = None,
     class_names: str | Sequence[str] | None = None,
     positive_class: str | None = None,
+    weight_column: str | None = None,
     max_length: int | None = None,
     batch_size: int = 64,
     device: str = "auto",
@@ -148,6 +149,7 @@ def evaluate(
         logit_columns=logit_columns,
         class_names=class_names,
         positive_class=positive_class,
+        weight_column=None if data is not None else weight_column,
     )
     named = named_sources(sources, from_logits)
     opened: list[Source] = [
@@ -182,6 +184,11 @@ def evaluate(
             )
         opened += dropped
     if model is not None and data is not None:
+        from calmix.data.columns import ColumnNames
+        from calmix.inference.network_sources import predicted_sources
+        from calmix.workflows.data_arguments import GivenData
+        from calmix.workflows.run import model_directory
+
         columns = {
             "text": text_column,
             "pair": pair_column,
@@ -189,8 +196,11 @@ def evaluate(
             "label": label_column,
             "id": id_column,
             "image": image_column,
+            "weight": weight_column,
         }
-        predictions = predicted(model, data, columns, settings, mc_dropout, seed=seed, origin=len(opened))
+        given = GivenData(ColumnNames.from_options(**columns))
+        asked = (model_directory(model, "model"), given.source(data, "data"), columns, settings, mc_dropout)
+        predictions = predicted_sources(*asked, seed=seed, origin=len(opened))
         rows = [*rows, data] if len(opened) == len(rows) else rows
         opened += predictions
     elif model is not None or data is not None:
@@ -277,25 +287,3 @@ def open_given(
             remedy="give Predictions, (scores, labels), a predictions file or a run",
         )
     return [Source(name, partial(list, [given]), place)]
-
-
-def predicted(
-    model: Any,
-    data: Any,
-    columns: dict[str, str | None],
-    settings: dict[str, Any],
-    mc_dropout: int | None,
-    *,
-    seed: int,
-    origin: int,
-) -> list[Source]:
-    """What a model says about labelled rows."""
-    from calmix.data.columns import ColumnNames
-    from calmix.inference.network_sources import predicted_sources
-    from calmix.workflows.data_arguments import GivenData
-    from calmix.workflows.run import model_directory
-
-    given = GivenData(ColumnNames.from_options(**columns))
-    source = given.source(data, "data")
-    place = model_directory(model, "model")
-    return predicted_sources(place, source, columns, settings, mc_dropout, seed=seed, origin=origin)

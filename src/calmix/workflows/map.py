@@ -64,7 +64,7 @@ class MapResult(Result):
         return pyarrow.parquet.read_table(self.path / "datamap.parquet")
 
     def tables(self, width: int = WIDTH) -> list[Table]:
-        from calmix.report.map_tables import region_table, suspect_table
+        from calmix.report.maps.map_tables import region_table, suspect_table
 
         found = self.content
         shown = [region_table(found, found["class_names"])]
@@ -77,7 +77,7 @@ class MapResult(Result):
         return shown
 
     def lines(self) -> list[str]:
-        from calmix.report.map_tables import wrong_labels_line
+        from calmix.report.maps.map_tables import wrong_labels_line
 
         return [
             *([] if self.content["suspects"] else ["no row is listed by this rule"]),
@@ -125,7 +125,7 @@ def map(
         raise UserError(f"{argument('runs')} is {runs}", remedy="give 1 or 2")
 
     from calmix.dynamics.importers import read_dynamics
-    from calmix.report.map_directory import PASSES, check_map_directory
+    from calmix.report.maps.map_directory import PASSES, check_map_directory
 
     check_map_directory(place)
     path = directory_of(source, "source")
@@ -174,7 +174,7 @@ def write_rows_map(
     from calmix.dynamics.label_estimate import estimate_wrong_labels
     from calmix.dynamics.map_summary import summarise_map
     from calmix.dynamics.suspects import list_suspects
-    from calmix.report.map_directory import write_map
+    from calmix.report.maps.map_directory import write_map
     from calmix.training.label_noise.mapped_rows import shown_texts
 
     datamap = found.datamap
@@ -185,7 +185,7 @@ def write_rows_map(
     if not counts["scored"]:
         raise UserError("no row was seen in training: there is nothing to map", file=found.file)
     if counts["partition"] is None:
-        notes = ["no regions: they need what two epochs said about a row", *notes]
+        notes = ["no regions: they need the dynamics of two epochs", *notes]
     texts = None if rows is None else shown_texts(rows)
     verdict = None if search is None else search.verdict
     suspects = list_suspects(datamap, verdict, texts)

@@ -14,6 +14,7 @@ from calmix.user_error import UserError
 from calmix.workflows.result import Record, Result
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from transformers import PreTrainedModel
 
     from calmix.calibration.predictions import Predictions
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitMetrics:
-    """The metrics of one split: of the logits as trained, and with the temperature of the saved model."""
+    """The metrics of one split: uncalibrated, and with the temperature of the saved model."""
 
     uncalibrated: Record
     calibrated: Record
@@ -116,7 +117,7 @@ class Run(Result):
         return predictions_of_run(self.directory, split, calibrated=calibrated)
 
     def data_map(self) -> DataMap:
-        """What training said about every training row."""
+        """The training dynamics of every training row."""
         from calmix.dynamics.importers import read_data_map
 
         return read_data_map(self.directory.dynamics_file)
@@ -140,6 +141,31 @@ class Run(Result):
         kind: Any = AutoImageProcessor if self.metrics.facts.task == "image" else AutoTokenizer
         return kind.from_pretrained(self.model_path)
 
+    def plot_reliability(self, split: str = "test", *, calibrated: bool = True, bins: int = 15) -> Figure:
+        """The reliability diagram of a split as a matplotlib figure: `.savefig("reliability.pdf")`."""
+        from calmix.report.figures import reliability_figure
+
+        words = f"{split}, {'+ TS' if calibrated else 'raw'}"
+        return reliability_figure(self.predictions(split, calibrated=calibrated), bins=bins, title=words)
+
+    def plot_risk_coverage(self, split: str = "test", *, calibrated: bool = True) -> Figure:
+        """The error rate among the rows that are accepted, as a matplotlib figure."""
+        from calmix.report.figures import risk_coverage_figure
+
+        return risk_coverage_figure(self.predictions(split, calibrated=calibrated), title=split)
+
+    def plot_training(self) -> Figure:
+        """Training loss and validation NLL of every epoch, as a matplotlib figure."""
+        from calmix.report.figures import history_figure
+
+        return history_figure(self.directory.metrics().get("history", []))
+
+    def write_figures(self, directory: str | Path) -> list[Path]:
+        """All figures of the run as SVG and PDF; their paths."""
+        from calmix.report.figures import write_figures
+
+        return write_figures(self.directory, Path(directory))
+
     def push_to_hub(self, repository: str, **settings: Any) -> str:
         """Share the model on the Hugging Face Hub as `NAMESPACE/NAME`; settings as of `calmix.push`."""
         from calmix.report.hub_upload import upload
@@ -158,11 +184,14 @@ class Run(Result):
         return list(learning_lines(self.directory.metrics()))
 
     def lines(self) -> list[str]:
+        from calmix.report.learning import learning_notes
+
         rows = self.directory.data_checks_file
         checks = self.metrics.facts.get("data_checks", [])
         return [
             *(f"{check['severity']}: {check['split']}: {check['message']}" for check in checks),
             *([f"rows:   {rows}"] if rows.is_file() else []),
+            *(f"note: {note}" for note in learning_notes(self.directory.metrics())),
             f"temperature {self.temperature:.3f}, folded into the saved model",
             f"model:  {self.model_path}",
             f"report: {self.report}",
@@ -188,6 +217,6 @@ def model_directory(source: Any, argument: str) -> Path:
     if not is_comparison(path):
         return path
 
-    from calmix.experiments.recommended_run import recommended_run
+    from calmix.experiments.comparison import recommended_run
 
     return recommended_run(path).path

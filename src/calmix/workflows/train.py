@@ -69,11 +69,13 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
     look_first(config, resume=resume)
 
     from calmix.report.model_card import write_model_card
-    from calmix.report.run_report import write_run_report
+    from calmix.report.run.run_report import write_run_report
     from calmix.training.pipeline.stages import train_staged
 
     run = train_staged(config, resume=resume)
     if is_first_process():
+        # Of a run that was finished before: nothing is written about files that have changed since.
+        run.check_undamaged("", "restore it, or train it again in another directory")
         write_model_card(run)
         write_run_report(run)
     return Run(run, tuple(data.held))

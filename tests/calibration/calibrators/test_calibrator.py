@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_validate
 from calmix.calibration.calibrators.calibrator import CALIBRATORS, get_calibrator, load_calibrator
 from calmix.user_error import UserError
 
-NAMES = ["temperature", "vector", "structured", "platt", "isotonic"]
+NAMES = ["temperature", "temperature-bias", "vector", "structured", "platt", "isotonic", "shrunk", "auto"]
 
 
 def sample(rows=600, classes=2, seed=0):
@@ -41,7 +41,10 @@ def test_the_registry_lists_what_it_makes():
 def test_an_unknown_name_is_answered_with_near_ones_or_with_all():
     with pytest.raises(UserError, match="did you mean 'isotonic'"):
         get_calibrator("isotonik")
-    with pytest.raises(UserError, match="choose from: temperature, vector, structured, platt, isotonic"):
+    with pytest.raises(
+        UserError,
+        match=f"choose from: {', '.join(NAMES)}",
+    ):
         get_calibrator("zzz")
 
 
@@ -250,6 +253,7 @@ def test_scikit_learn_cross_validates_it(name, routing):
     assert scores["test_score"].mean() > uncalibrated
 
 
+@pytest.mark.processes
 def test_calibrators_load_and_save_without_torch(tmp_path):
     program = (
         "import sys\n"

@@ -7,7 +7,12 @@ import pytest
 from scipy.special import logsumexp, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from calmix.calibration.calibrators.isotonic import IsotonicCalibration, log_odds
+from calmix.calibration.calibrators.isotonic import (
+    IsotonicCalibration,
+    curve_odds,
+    fold_of_rows,
+    log_odds,
+)
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.metrics.errors import expected_calibration_error
 
@@ -74,7 +79,7 @@ def test_a_share_of_the_temperature_scaled_probabilities_keeps_every_later_loss_
     logits, labels = sample(500, 3)
     extreme = 1e6 * np.eye(3)
     fitted = IsotonicCalibration().fit(logits, labels)
-    assert fitted.share_ == pytest.approx(500 ** (-1 / 3))
+    assert 500 ** (-1 / 3) <= fitted.share_ < 1
     assert np.isfinite(fitted.transform(extreme)).all()
     bare = IsotonicCalibration(temperature_share=0).fit(logits, labels)
     assert bare.predict_proba(extreme).min() == 0
@@ -84,6 +89,67 @@ def test_a_share_of_the_temperature_scaled_probabilities_keeps_every_later_loss_
     expected = (1 - fitted.share_) * bare.predict_proba(fresh) + fitted.share_ * scaled
     np.testing.assert_allclose(fitted.predict_proba(fresh), expected, atol=1e-12)
     np.testing.assert_allclose(np.exp(fitted.transform(fresh)), expected, atol=1e-12)
+
+
+def noisy(rows, classes, seed=0):
+    """Calibrated logits, one of which stands out."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(size=(rows, classes))
+    logits[np.arange(rows), generator.integers(0, classes, rows)] += generator.normal(5, 2, rows)
+    return logits, (logits + generator.gumbel(size=logits.shape)).argmax(axis=1)
+
+
+def losses_of(calibrator, logits, labels):
+    probabilities = calibrator.predict_proba(logits)
+    correct = probabilities.argmax(axis=1) == labels
+    gold = probabilities[np.arange(len(labels)), labels]
+    return -np.log(gold).mean(), expected_calibration_error(probabilities.max(axis=1), correct)
+
+
+def test_many_noisy_classes_are_left_to_the_temperature():
+    """A tenth of the temperature (the rule of the row count alone) gave an NLL of 2.87 and an ECE of 6 %."""
+    logits, labels = noisy(5000, 100)
+    known, fresh = slice(1000), slice(1000, None)
+    with pytest.warns(UserWarning, match="1000 rows say little about the isotonic curves"):
+        fitted = IsotonicCalibration().fit(logits[known], labels[known])
+    by_count = IsotonicCalibration(temperature_share=0.1).fit(logits[known], labels[known])
+    scaled = TemperatureScaling().fit(logits[known], labels[known])
+    nll, ece = losses_of(fitted, logits[fresh], labels[fresh])
+    nll_scaled, ece_scaled = losses_of(scaled, logits[fresh], labels[fresh])
+    nll_by_count, ece_by_count = losses_of(by_count, logits[fresh], labels[fresh])
+    assert nll < nll_scaled + 0.01 < nll_by_count - 0.1
+    assert ece < ece_scaled + 0.01 < ece_by_count
+
+
+def test_curves_that_a_temperature_cannot_follow_are_kept():
+    generator = np.random.default_rng(0)
+    scores = generator.uniform(-6, 6, 8000)
+    labels = (generator.random(8000) < np.where(scores > 0, 0.7, 0.1)).astype(np.int64)
+    logits = np.stack([np.zeros(8000), scores], axis=1)
+    fitted = IsotonicCalibration().fit(logits[:4000], labels[:4000])
+    scaled = TemperatureScaling().fit(logits[:4000], labels[:4000])
+    assert fitted.share_ == pytest.approx(4000 ** (-1 / 3))
+    assert losses_of(fitted, logits[4000:], labels[4000:])[0] < (
+        losses_of(scaled, logits[4000:], labels[4000:])[0] - 0.02
+    )
+
+
+def test_the_share_maximises_the_likelihood_of_rows_left_out_whatever_their_order():
+    logits, labels = sample(600, 3)
+    odds, folds = curve_odds(logits), fold_of_rows(curve_odds(logits), labels)
+    scaled = TemperatureScaling().fit(logits, labels).predict_proba(logits)[np.arange(600), labels]
+    left_out = np.empty(600)
+    for fold in range(5):
+        out = folds == fold
+        bare = IsotonicCalibration(temperature_share=0).fit(logits[~out], labels[~out])
+        left_out[out] = bare.predict_proba(logits[out])[np.arange(out.sum()), labels[out]]
+    grid = np.linspace(600 ** (-1 / 3), 1, 2001)
+    best = grid[np.argmax([np.log((1 - u) * left_out + u * scaled).sum() for u in grid])]
+    order = np.random.default_rng(1).permutation(600)
+    fitted = [IsotonicCalibration().fit(logits[rows], labels[rows]) for rows in (np.arange(600), order)]
+    assert fitted[0].share_ == pytest.approx(best, abs=1e-3)
+    assert fitted[1].share_ == pytest.approx(fitted[0].share_, abs=1e-9)
+    assert odds.shape == (600, 3)
 
 
 def test_many_classes_do_not_cap_the_confidence():

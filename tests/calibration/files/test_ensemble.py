@@ -78,6 +78,7 @@ def test_what_is_no_ensemble_is_refused(calmix, tmp_path):
     assert "are not about the same rows: the labels differ" in err
 
 
+@pytest.mark.processes
 def test_no_torch_is_loaded(tmp_path):
     files = write(tmp_path, a=drawn(1), b=drawn(2))
     code = (

@@ -116,6 +116,7 @@ def test_classwise_error_and_scores_do_not_depend_on_batches_and_shards(drawn, c
         assert found[name] == pytest.approx(value, abs=1e-12), name
 
 
+@pytest.mark.simulates
 def test_forty_million_rows_in_one_bin_keep_their_error():
     # Float32 sums stop growing at 2**24 = 16.8 million.
     confidence = np.full(1_000_000, 0.75, dtype=np.float32)

@@ -48,6 +48,7 @@ def test_cross_validate_gives_what_the_folds_give_by_hand(load):
         assert (found[f"test_{name}"] <= 0).all()
 
 
+@pytest.mark.processes
 def test_a_grid_search_in_two_processes_chooses_by_a_scorer():
     data = load_iris()
     search = GridSearchCV(

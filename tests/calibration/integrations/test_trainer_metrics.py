@@ -72,6 +72,7 @@ def test_the_trainer_reports_the_same_metrics_whole_and_batch_by_batch(evaluatio
     assert 0 < expected["ece"] < 1
 
 
+@pytest.mark.trains
 def test_the_trainer_selects_a_model_by_them(evaluation_set, tmp_path):
     trainer = trainer_of(
         evaluation_set, tmp_path, CalibrationMetrics(), batch_eval_metrics=True, num_train_epochs=2,
@@ -138,6 +139,7 @@ def test_the_batched_signature_is_the_one_the_trainer_looks_for():
     assert "compute_result" in inspect.signature(CalibrationMetrics()).parameters
 
 
+@pytest.mark.processes
 def test_the_module_does_not_load_torch():
     code = "import sys, calmix.calibration.integrations.trainer_metrics; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -54,6 +54,7 @@ def test_the_first_of_the_top_is_the_predicted_class_where_scores_are_equal():
     assert top_k_accuracy(scores, 1) == scores.correct().mean() == 0.5
 
 
+@pytest.mark.simulates
 @pytest.mark.parametrize(("rows", "right"), [(80, 0.98), (300, 0.7), (2000, 0.9)])
 def test_intervals_hold_the_truth(rows, right):
     """Two classes of 70 and 30 %; a share `right` of either is predicted right, with confidence 0.9."""

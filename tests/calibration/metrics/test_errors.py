@@ -205,6 +205,7 @@ def test_low_precision_is_accumulated_in_float64(dtype):
     assert expected_calibration_error(mixed, correct) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.simulates
 def test_more_rows_in_one_bin_than_float32_can_count_keep_their_error():
     # float32 counters stop at 2^24 = 16.8 million.
     n = 18_000_000
@@ -217,6 +218,7 @@ def test_more_rows_in_one_bin_than_float32_can_count_keep_their_error():
 # References.
 
 
+@pytest.mark.processes  # the import of torchmetrics starts one
 @pytest.mark.parametrize("seed", range(3))
 def test_torchmetrics_agrees_to_its_float32(seed):
     torch = pytest.importorskip("torch")
@@ -251,6 +253,7 @@ def test_netcal_agrees(bins):
     assert maximum_calibration_error(confidence, correct, bins=bins) == pytest.approx(mce, abs=1e-9)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("bins", [10, 15, 100])
 def test_relplot_and_uncertainty_calibration_agree(bins):
     metrics = pytest.importorskip("relplot.metrics")

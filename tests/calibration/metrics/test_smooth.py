@@ -14,6 +14,7 @@ def random_rows(n: int, seed: int, power: float = 1.6) -> tuple[np.ndarray, np.n
     return confidence, (generator.random(n) < confidence**power).astype(float)
 
 
+@pytest.mark.processes  # the import of relplot starts one
 @pytest.mark.parametrize("n", [1, 7, 300, 20_000])
 def test_relplot_agrees(n):
     relplot = pytest.importorskip("relplot")
@@ -24,6 +25,7 @@ def test_relplot_agrees(n):
     assert found.bandwidth == pytest.approx(float(width), abs=1e-12)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("bandwidth", [0.01, 0.05, 0.3])
 def test_relplot_agrees_at_a_bandwidth_of_ones_own(bandwidth):
     relplot = pytest.importorskip("relplot")
@@ -52,6 +54,7 @@ def test_the_bandwidth_is_where_the_error_equals_it():
     assert found.error == pytest.approx(found.bandwidth, abs=2e-3)
 
 
+@pytest.mark.processes
 def test_many_rows_on_the_fine_grid_are_within_a_millionth():
     relplot = pytest.importorskip("relplot")
     confidence, correct = random_rows(200_000, seed=4)

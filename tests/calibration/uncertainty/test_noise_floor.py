@@ -12,7 +12,6 @@ from calmix.calibration.evaluation import evaluate
 from calmix.calibration.metrics.binning import assign_bins, equal_width_sums
 from calmix.calibration.metrics.errors import classwise_calibration_error, expected_calibration_error
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.uncertainty.class_view import ClassView
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.noise_floor import (
     binomial_deviations,
@@ -22,6 +21,7 @@ from calmix.calibration.uncertainty.noise_floor import (
     noise_floor_of_sums,
 )
 from calmix.calibration.uncertainty.random_groups import deal_rows
+from calmix.calibration.uncertainty.views.classes import ClassView
 
 
 @pytest.mark.parametrize("closed", ["right", "left"])
@@ -95,11 +95,12 @@ def test_the_classwise_floor_is_that_of_labels_redrawn_one_by_one(rows, classes)
     assert np.mean(np.array(slow) >= found.p95 - 1e-9) >= 0.05 - margin
 
 
+@pytest.mark.simulates
 @pytest.mark.parametrize("redraws_rows", [True, False])
 def test_a_calibrated_model_with_many_classes_is_rarely_alarming(monkeypatch, redraws_rows):
     """A normal law in cells of one or two rows alarmed in half of all samples."""
     if not redraws_rows:
-        monkeypatch.setattr("calmix.calibration.uncertainty.class_view.MOST_ROWS", 0)
+        monkeypatch.setattr("calmix.calibration.uncertainty.views.classes.MOST_ROWS", 0)
     generator = np.random.default_rng(5)
     alarms = 0
     for seed in range(30):

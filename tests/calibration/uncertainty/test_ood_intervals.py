@@ -88,6 +88,7 @@ def test_the_interval_of_an_auroc_near_one_holds_the_truth():
     assert held >= 90
 
 
+@pytest.mark.simulates
 def test_the_interval_of_the_auroc_holds_the_truth():
     truth = norm.cdf(1 / np.sqrt(2))  # two normal distributions, one standard deviation apart
     generator = np.random.default_rng(2)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.special import log_softmax, softmax
 
-from calmix.data.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.unlabelled import WithUnlabelled
 from calmix.data.rows import Rows
-from calmix.data.unlabelled import WithUnlabelled
 from calmix.mixing.methods.plain import Plain
 from calmix.mixing.step import RowLosses
 from calmix.models.loading import load_classifier, load_tokenizer
@@ -218,7 +218,7 @@ def test_what_cannot_be_taught_is_refused(make_trainer):
 
     trainer = make_trainer(method=Silent())
     trainer.learn_from(answers())
-    with pytest.raises(UserError, match="it cannot be taught"):
+    with pytest.raises(UserError, match="it cannot train a student"):
         trainer.preflight(is_taught=True)
-    with pytest.raises(UserError, match="it cannot be taught"):
+    with pytest.raises(UserError, match="it cannot train a student"):
         trainer.train()

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from calmix.data.encoding import PaddingCollator, encode_rows
-from calmix.data.epoch_order import epoch_batches
+from calmix.data.batches.encoding import PaddingCollator, encode_rows
+from calmix.data.batches.epoch_order import epoch_batches
 from calmix.data.rows import Rows
 from calmix.dynamics.label_noise import plan_threshold_samples
 from calmix.dynamics.margins import margins

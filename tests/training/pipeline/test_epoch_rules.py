@@ -11,7 +11,6 @@ from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.agreement import matthews_correlation
 from calmix.data.sampling import random_sample
 from calmix.data.splits import read_splits
-from calmix.training.pipeline.recipe import train
 from calmix.training.pipeline.stages import train_staged
 
 RULES = {
@@ -25,7 +24,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_epoch_is_kept_that_the_rule_names(tiny, tmp_path, rule):
-    run = train(tiny(tmp_path / "run", epochs=4, learning_rate=2e-2, select_by=rule, bins="7,20"))
+    run = train_staged(tiny(tmp_path / "run", epochs=4, learning_rate=2e-2, select_by=rule, bins="7,20"))
     metrics = run.metrics()
     key, best = RULES[rule]
     history = metrics["history"]
@@ -45,8 +44,8 @@ def test_the_epoch_is_kept_that_the_rule_names(tiny, tmp_path, rule):
 
 
 def test_the_predictions_of_every_epoch_are_kept_and_change_nothing(tiny, tmp_path):
-    plain = train(tiny(tmp_path / "plain", epochs=2, select_by="last"))
-    kept = train(tiny(tmp_path / "kept", epochs=2, select_by="last", keep_epoch_predictions=True))
+    plain = train_staged(tiny(tmp_path / "plain", epochs=2, select_by="last"))
+    kept = train_staged(tiny(tmp_path / "kept", epochs=2, select_by="last", keep_epoch_predictions=True))
     ours, theirs = (json.dumps(run.metrics()["splits"]) for run in (plain, kept))
     assert ours == theirs
     for split in ("test", "other"):
@@ -58,7 +57,7 @@ def test_the_predictions_of_every_epoch_are_kept_and_change_nothing(tiny, tmp_pa
 
 
 def test_a_temperature_on_the_grid_of_the_papers(tiny, tmp_path):
-    run = train(tiny(tmp_path / "run", temperature_fit="grid"))
+    run = train_staged(tiny(tmp_path / "run", temperature_fit="grid"))
     temperature = run.metrics()["temperature"]
     assert temperature == round(temperature, 2)
     validation = predictions_of_run(run, "validation")

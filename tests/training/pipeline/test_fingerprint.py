@@ -116,6 +116,18 @@ def test_the_numerics_version_matters(tiny, tmp_path, of, monkeypatch):
     assert of(tiny(tmp_path)) != before
 
 
+def test_what_the_processor_decides_about_precision_matters(tiny, tmp_path, of, monkeypatch):
+    names = []
+    for multiplies in (False, True):
+        monkeypatch.setattr(
+            "calmix.models.layer_precision.processor_multiplies_bfloat16", lambda told=multiplies: told
+        )
+        names += [of(tiny(tmp_path, precision=given)) for given in ("auto", "float32", "bfloat16")]
+    assert names[0] != names[3]  # a store may be shared by machines that choose differently
+    assert names[1:3] == names[4:]
+    assert len(set(names)) == 4
+
+
 def test_the_numerics_of_a_method_matter_to_its_runs_alone(tiny, tmp_path, of, monkeypatch):
     configs = [tiny(tmp_path, method=method) for method in ("cls-mixup", "input-mixup")]
     before = [of(config) for config in configs]

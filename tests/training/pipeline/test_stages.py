@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from calmix.dynamics.importers import read_data_map
 from calmix.io.run_directory import RunDirectory
-from calmix.training.checkpoints import newest_complete
+from calmix.training.checkpoints.resumable import newest_complete
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.dry_run import dry_run_guided
 from tiny import read_json
@@ -255,27 +255,23 @@ def test_what_is_no_plain_run_is_refused_as_one(calmix, reviews, encoders, cache
             {"method": "aum-saliency", "method-option": "scope=global", "dynamics": "epoch_end"},
             "use --dynamics training",
         ),
-        (
-            {"method": "aum-saliency", "family": "gpt2"},
-            "aum-saliency needs no such mix point with metric=l2_raw",
-        ),
     ],
 )
 def test_what_the_last_stage_cannot_do_is_said_before_anything_is_trained(
     calmix, reviews, encoders, cache, tmp_path, options, said
 ):
-    encoder = encoders(options.pop("family", "bert"), layers=1)
+    encoder = encoders("bert", layers=1)
     code, _, err = calmix(*arguments(reviews, encoder, tmp_path / "run", **options))
     assert code == 2, err
     assert said in err
     assert not cache.exists() and not (tmp_path / "run").exists()
 
 
-def test_partners_by_the_raw_maps_need_no_seam_at_the_head(reviews, encoders, tmp_path):
-    """What the error above advises."""
+@pytest.mark.parametrize("metric", ["cosine", "l2_raw"])
+def test_a_decoder_has_what_guided_methods_need(reviews, encoders, tmp_path, metric):
     config = TrainConfig(
         train=str(reviews / "train.csv"), output=str(tmp_path), model=str(encoders("gpt2", layers=1)),
-        method="aum-saliency", method_options={"metric": "l2_raw"}, threads=1, device="cpu",
+        method="aum-saliency", method_options={"metric": metric}, threads=1, device="cpu",
     )  # fmt: skip
     dry_run_guided(config, [])
 

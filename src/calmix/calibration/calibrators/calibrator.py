@@ -31,8 +31,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from calmix.calibration.input_checks import Floats, Integers, check_labels, check_logits, check_weights
 from calmix.calibration.metrics.scores import negative_log_likelihood
 from calmix.calibration.predictions import Predictions
-from calmix.io.permissions import as_umask_says
-from calmix.io.run_directory import replacing, write_json
+from calmix.io.replacing import as_umask_says, replacing
+from calmix.io.run_directory import write_json
 from calmix.user_error import UserError
 
 FORMAT = "calmix-calibrator"
@@ -43,10 +43,13 @@ ARRAYS_FILE = "calibrator.safetensors"
 # Name -> (module, class): the modules load on demand.
 CALIBRATORS = {
     "temperature": ("calmix.calibration.calibrators.temperature", "TemperatureScaling"),
+    "temperature-bias": ("calmix.calibration.calibrators.biased", "BiasedTemperature"),
     "vector": ("calmix.calibration.calibrators.vector", "VectorScaling"),
     "structured": ("calmix.calibration.calibrators.structured", "StructuredScaling"),
     "platt": ("calmix.calibration.calibrators.platt", "PlattScaling"),
     "isotonic": ("calmix.calibration.calibrators.isotonic", "IsotonicCalibration"),
+    "shrunk": ("calmix.calibration.calibrators.shrunk", "ShrunkScaling"),
+    "auto": ("calmix.calibration.calibrators.auto", "AutoScaling"),
 }
 
 
@@ -84,8 +87,10 @@ class Calibrator(
     ) -> Self:
         """Fit on logits [n, C] and class indices [n]; `sample_weight` [n] weighs the rows' losses.
 
-        `X` may be `Predictions`; `y` is then theirs unless it is given.
+        `X` may be `Predictions`; `y` is then theirs unless it is given, with their weights and soft labels.
         """
+        if isinstance(X, Predictions) and X.is_weighted and y is None and sample_weight is None:
+            X, sample_weight = X.weighted_rows()
         if y is None:
             if not isinstance(X, Predictions):
                 raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -205,9 +210,9 @@ def get_calibrator(name: str, **parameters: Any) -> Calibrator:
 
     >>> get_calibrator("temperature", preset="paper")
     TemperatureScaling(preset='paper')
-    >>> get_calibrator("temprature")
+    >>> get_calibrator("isotonik")
     Traceback (most recent call last):
-    calmix.user_error.UserError: unknown calibrator 'temprature'; did you mean 'temperature'?
+    calmix.user_error.UserError: unknown calibrator 'isotonik'; did you mean 'isotonic'?
     """
     if name not in CALIBRATORS:
         near = difflib.get_close_matches(name, CALIBRATORS, n=2, cutoff=0.7)
@@ -217,6 +222,11 @@ def get_calibrator(name: str, **parameters: Any) -> Calibrator:
     module, class_name = CALIBRATORS[name]
     calibrator: Calibrator = getattr(importlib.import_module(module), class_name)(**parameters)
     return calibrator
+
+
+def chosen_kind(calibrator: Calibrator) -> str:
+    """The kind of a fitted calibrator; of one that chooses ("auto"), that of its choice."""
+    return str(getattr(calibrator, "chosen_", calibrator.kind))
 
 
 def load_calibrator(directory: str | Path) -> Calibrator:
@@ -241,7 +251,12 @@ def load_calibrator(directory: str | Path) -> Calibrator:
             remedy="save it again or upgrade calmix",
         )
     try:
-        calibrator = get_calibrator(facts["kind"], **facts["parameters"])
+        # JSON has lists alone; parameters that are sequences are tuples.
+        parameters = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in facts["parameters"].items()
+        }
+        calibrator = get_calibrator(facts["kind"], **parameters)
         arrays = load_file(arrays_file)
         found = {name: list(value.shape) for name, value in arrays.items()}
         if found != facts["arrays"]:

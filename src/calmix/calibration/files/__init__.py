@@ -7,5 +7,6 @@ prediction_columns     The columns of a predictions file as arrays: scores, labe
 prediction_files       Prediction files: parquet, csv, tsv, jsonl, json and npz, each also gzipped
 prediction_layout      What the columns of a predictions file are: by their names, or as the user says
 rounded_probabilities  Probabilities that were rounded when they were written: how many digits they have
+row_weights            Weights and soft labels in a predictions file: a column of numbers, and one of lists
 run_predictions        The stored predictions of a run, uncalibrated or calibrated
 """

@@ -19,6 +19,7 @@ class ColumnMapping:
     logit_columns    the logits, likewise
     class_names      the classes in the order of the columns or of the lists
     positive_class   the class whose probability a single column holds
+    weight_column    how much each row counts
     """
 
     label_column: str | None = None
@@ -27,6 +28,7 @@ class ColumnMapping:
     logit_columns: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     positive_class: str | None = None
+    weight_column: str | None = None
 
     def __post_init__(self) -> None:
         if self.prob_columns and self.logit_columns:
@@ -54,6 +56,7 @@ class ColumnMapping:
         logit_columns: str | Sequence[str] | None = None,
         class_names: str | Sequence[str] | None = None,
         positive_class: str | None = None,
+        weight_column: str | None = None,
     ) -> ColumnMapping:
         """Lists as a command line gives them.
 
@@ -67,6 +70,7 @@ class ColumnMapping:
             split_names(logit_columns),
             split_names(class_names),
             positive_class,
+            weight_column,
         )
 
     def __bool__(self) -> bool:

@@ -32,9 +32,10 @@ def ensemble(members: Sequence[Predictions]) -> Predictions:
     total = first.probabilities()
     for other in others:
         total = total + match_rows(first, other)[0].probabilities()
-    return Predictions.from_probabilities(
+    mean = Predictions.from_probabilities(
         total / np.float64(len(members)), first.labels, ids=first.ids, class_names=first.class_names
     )
+    return mean.with_rows(weights=first.weights, targets=first.targets) if first.is_weighted else mean
 
 
 def ensemble_sources(sources: Sequence[Source], origin: int) -> tuple[list[Source], list[str]]:

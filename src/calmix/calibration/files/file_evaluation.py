@@ -9,8 +9,8 @@ place of the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from calmix.calibration.differences import (
     match_rows,
     measured_differences,
 )
-from calmix.calibration.evaluation import Measured
+from calmix.calibration.evaluation import Measured, evaluate
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_files import Note, iterate_predictions, warn
 from calmix.calibration.integrations.streaming import RowFingerprint, StreamedEvaluation, evaluate_batches
@@ -58,6 +58,8 @@ class Evaluated:
     rows: RowFingerprint
     measured: Measured
     result: dict[str, Any]
+    is_weighted: bool = False
+    """Rows with weights or soft labels are measured, not compared."""
 
 
 def evaluate_files(
@@ -113,6 +115,7 @@ def _run_sources(run: RunDirectory, origin: int) -> Iterator[Source]:
     temperature = float(metrics["temperature"])
     for split, stages in metrics["splits"].items():
         file = run.predictions_file(split)
+        run.check_undamaged(f"predictions/{split}.parquet")
 
         def calibrated(file: Path = file) -> Iterator[Predictions]:
             return (batch.with_temperature(temperature) for batch in iterate_predictions(file))
@@ -191,8 +194,12 @@ def are_comparable(first: Source, second: Source) -> bool:
 def _evaluate(
     source: Source, batches: Iterable[Predictions], settings: dict[str, Any], seed: int
 ) -> Evaluated:
+    remaining = iter(batches)
+    first = list(islice(remaining, 1))
+    if first and first[0].is_weighted:
+        return _evaluate_weighted(source, settings, seed)
     try:
-        evaluation = evaluate_batches(batches, **settings)
+        evaluation = evaluate_batches(chain(first, remaining), **settings)
     except ValueError as error:
         raise UserError(str(error), file=source.name) from None
     named = {"file": source.name} | ({} if source.stage is None else {"stage": source.stage})
@@ -200,11 +207,25 @@ def _evaluate(
     return Evaluated(source, evaluation.fingerprint, evaluation.measure(seed), result)
 
 
+def _evaluate_weighted(source: Source, settings: dict[str, Any], seed: int) -> Evaluated:
+    rows = joined(source)
+    try:
+        measured = evaluate(rows, seed=seed, **settings)
+        plain = StreamedEvaluation(**settings)
+        plain.update(replace(rows, weights=None, targets=None))
+    except ValueError as error:
+        raise UserError(str(error), file=source.name) from None
+    named = {"file": source.name} | ({} if source.stage is None else {"stage": source.stage})
+    return Evaluated(source, plain.fingerprint, ({}, {}, {}), named | measured | source.facts, True)
+
+
 def _differences(
     first: Evaluated, second: Evaluated, settings: dict[str, Any], seed: int
 ) -> list[dict[str, Any]]:
     names = {"first": first.source.name, "second": second.source.name}
     try:
+        if first.is_weighted or second.is_weighted:
+            raise DifferentRows("rows with weights or soft labels are measured one set at a time")
         matched_by = same_order(first.rows, second.rows)
         other = second.measured
         if matched_by is None:
@@ -253,10 +274,14 @@ def joined(source: Source) -> Predictions:
     """All rows of a source at once."""
     parts = list(source.batches())
     ids = [part.ids for part in parts if part.ids is not None]
+    weights = [part.weights for part in parts if part.weights is not None]
+    targets = [part.targets for part in parts if part.targets is not None]
     return Predictions(
         np.concatenate([part.values for part in parts]),
         parts[0].kind,
         np.concatenate([part.labels for part in parts]),
         np.concatenate(ids) if ids else None,
         parts[0].class_names,
+        np.concatenate(weights) if weights else None,
+        np.concatenate(targets) if targets else None,
     )

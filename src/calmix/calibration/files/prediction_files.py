@@ -29,6 +29,7 @@ from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_columns import ScoreColumns, is_text, uneven_lists
 from calmix.calibration.files.prediction_layout import PredictionLayout, distinct_labels
 from calmix.calibration.files.rounded_probabilities import CLOSE_TO_ONE, restore_rounded, rounded_digits
+from calmix.calibration.files.row_weights import stored_rows, with_stored_rows
 from calmix.calibration.input_checks import NORMALISATION_TOLERANCE, BadRow, Flaw
 from calmix.calibration.predictions import Predictions
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
@@ -159,7 +160,10 @@ class PredictionFile:
             self._refuse_distributions(scores, columns)
         make = Predictions.from_logits if columns.kind == "logits" else Predictions.from_probabilities
         try:
-            return make(scores, labels, ids=ids, class_names=class_names)
+            made = make(scores, labels, ids=ids, class_names=class_names)
+            if self.labelled:
+                made = with_stored_rows(made, self.file, table, self.mapping.weight_column, first_row)
+            return made
         except BadRow as bad:
             raise UserError(
                 bad.problem,
@@ -274,6 +278,7 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     if predictions.ids is not None:
         columns["row_id"] = pa.array(predictions.ids.tolist(), type=pa.string())
     columns["label"] = pa.array(predictions.labels)
+    columns |= stored_rows(predictions)
     name = "logits" if predictions.kind == "logits" else "probs"
     columns[name] = pa.FixedSizeListArray.from_arrays(values, classes)
     table = pa.table(columns).replace_schema_metadata(

@@ -9,8 +9,9 @@ from calmix.user_error import UserError
 
 
 def predictions_of_run(run: RunDirectory, split: str, *, calibrated: bool = False) -> Predictions:
-    """What the run said about the rows of a split; with `calibrated`, after its temperature."""
+    """The predictions of a run for the rows of a split; with `calibrated`, after its temperature."""
     file = run.predictions_file(split)
+    run.check_undamaged(f"predictions/{split}.parquet")
     if not file.is_file():
         known = ", ".join(run.splits()) or "none"
         raise UserError(f"no split {split!r} in this run", file=run.path, remedy=f"it has: {known}")

@@ -1,6 +1,6 @@
 """Out-of-distribution detection: in-domain rows against others, by scores of the logits.
 
-Four scores, each higher where the row looks more familiar (in-distribution is the positive class):
+Four scores, each higher for in-domain rows (in-distribution is the positive class):
 
     msp        log(p_max / (1 - p_max)), which ranks rows as the largest softmax probability does
     max_logit  z_max

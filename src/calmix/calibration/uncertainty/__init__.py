@@ -1,7 +1,6 @@
 """How far a metric can be trusted: intervals, noise floors, paired differences.
 
-binary_view        All calibration errors of one notion: confidences, and whether each came true
-class_view         The errors of all classes together
+views/             One set of predictions, prepared for all metrics of one kind
 confidence_sample  Confidence and correctness of many rows in eight bytes a row, sortable in place
 error_costs        What an error adds to the scores of its row
 error_differences  Intervals of the difference of two calibration errors on the same rows
@@ -9,12 +8,11 @@ error_fields       Calibration errors as norms of the bins' gaps: what `inversio
 gamma_limits       Limits of a mean to which rare rows add much: they know how little was seen
 intervals          Intervals of calibration errors for arrays of confidence and correctness
 inversion          Intervals of calibration errors
-label_view         Metrics of predicted and true classes with their intervals
 mean_gap           How far mean confidence and accuracy may be apart: what a calibration error cannot hide
 measured_value     A measured value with what its interval, and its difference from another model's
 multiplicity       Several tests at once: how often a false finding may be made among all of them
 noise_floor        The noise floor
-ood_intervals      How well a score tells two sets of rows apart
+ood_intervals      How well a score separates two sets of rows
 ood_verdict        What an AUROC means, in a sentence, and which score to reject rows by
 paired_accuracy    The difference of two accuracies on the same rows
 random_groups      Random groups of rows: what metrics that share rows have in common, in bounded memory

@@ -20,9 +20,9 @@ from calmix.calibration.metrics.binning import (
     equal_mass_sums,
     equal_width_sums,
 )
-from calmix.calibration.uncertainty.binary_view import EQUAL_MASS
 from calmix.calibration.uncertainty.error_fields import bin_interval
 from calmix.calibration.uncertainty.inversion import ErrorInterval
+from calmix.calibration.uncertainty.views.binary import EQUAL_MASS
 
 BinnedMetric = Literal["ece", "mce", "rmsce", "oe", "adaptive_ece", "debiased_rmsce"]
 

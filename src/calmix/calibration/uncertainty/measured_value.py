@@ -40,7 +40,7 @@ class SmoothStatistic:
     alone: `all_errors`, the part is the value. `low` and `high` bound what the value can be at all; it may be
     all of `part_of` but for what `other_part` is at least. `log_costs` are what errors add to the negative
     log-likelihood: whether two models are one at two temperatures shows there. `outcomes` are the rows, where
-    the influences do not tell two models apart.
+    the influences do not distinguish two models.
     """
 
     value: float
@@ -268,7 +268,7 @@ class ErrorStatistic:
         return low, high
 
     def _is_same(self, other: ErrorStatistic) -> bool:
-        """Whether the two are one error of one model: no noise tells them apart."""
+        """Whether the two are one error of one model: no noise distinguishes them."""
         return (
             self.value == other.value
             and np.array_equal(self.gaps, other.gaps)

@@ -1,4 +1,4 @@
-"""How well a score tells two sets of rows apart, with intervals over the draw of both sets.
+"""How well a score separates two sets of rows, with intervals over the draw of both sets.
 
 1 - AUROC is the mean share of the other set that a row is on the wrong side of. Few rows may be on the wrong
 side of any; the limits are those of a sum of rare events (see `gamma_limits`), with the variance of DeLong et

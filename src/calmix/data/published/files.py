@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calmix.data.image_sources import folder_table
-from calmix.data.images import as_pnm
+from calmix.data.images.sources import folder_table
+from calmix.data.images.stored import as_pnm
 from calmix.io.opening import open_bytes
 from calmix.io.table import DataTable
 from calmix.io.tables import read_table
@@ -66,12 +66,6 @@ def find_files(dataset: PublishedDataset, directory: Path, split: str) -> list[P
             remedy=f"put {word.join(missing)} there, or its .gz, as the authors name it",
         )
     return present if are_parts else present[:1]
-
-
-def _there(directory: Path, name: str) -> Path | None:
-    """The file, packed or not."""
-    candidates = (directory / name, directory / f"{name}.gz")
-    return next((file for file in candidates if file.is_file()), None)
 
 
 def _has_header(file: Path, dataset: PublishedDataset) -> bool:

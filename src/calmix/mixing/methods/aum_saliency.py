@@ -10,13 +10,17 @@ Label smoothing touches the mixed targets only. Saliency is closed-form (`mixing
 a plain step costs. With two classes the saliency of the logits is the same for every row; `saliency="auto"`
 then takes gradient × input at the head. Ties are broken at random, and counted.
 
+`at="input"` or `"layer"` mixes there, which the paper does not. A first forward pass of the batch finds the
+partners, then the pairs are encoded: with both kinds of pairs 3 encodings at the inputs and 5 at a layer.
+With `originals="none"` the first pass has no gradient, and the mixes alone are trained on.
+
 Reference: Park & Caragea, ACL 2022; batches there are twice as large, one batch size from either side.
 `preset="authors"` weighs the losses as their code does in effect.  Needs: a plain run (AUM).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,17 +29,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calmix.data.grouped_batches import RowGroups
+from calmix.data.batches.grouped import RowGroups
 from calmix.dynamics.regions import median_split
 from calmix.mixing.bank import SaliencyBank
+from calmix.mixing.chosen_depth import KEEP, NONE, ChosenDepth
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
-from calmix.mixing.mixing_method import MixingMethod
 from calmix.mixing.needs import AUM, PREVIOUS_EPOCH
 from calmix.mixing.partner_search import Partners, any_allowed, most_dissimilar, most_similar, opposite
 from calmix.mixing.saliency import cosines, gradient_times_input, nearness, saliency_direction, saliency_map
 from calmix.mixing.step import MixedPairs, RowLosses, Step, Watch
-from calmix.mixing.targets import blended, mixed, one_hot, smoothed
+from calmix.mixing.targets import blended, mixed
 from calmix.user_error import UserError, argument
 
 CHOICES = {
@@ -44,17 +48,19 @@ CHOICES = {
     "saliency": ("auto", "logits", "gradient-input", "none"),
     "metric": ("cosine", "l2_raw"),
     "scope": ("batch", "global"),
+    "originals": (KEEP, NONE),
 }
 
 
 @dataclass(frozen=True)
-class AumSaliency(MixingMethod):
+class AumSaliency(ChosenDepth):
     name: ClassVar[str] = "aum-saliency"
     summary: ClassVar[str] = "mixes easy with hard rows of most similar and most dissimilar saliency"
     citation: ClassVar[str] = "Park & Caragea, ACL 2022"
     pairs: ClassVar[str] = "opposite AUM half, by saliency"
-    mix_point: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head, input or layer"
     needs: ClassVar[tuple[str, ...]] = ("aum",)
+    later_options: ClassVar[tuple[str, ...]] = ("padding", "at", "layers", "originals")
 
     preset: str = "paper"
     """The weights of the losses: "paper" 0.8/0.1/0.1; "authors" 1.4 : 0.05 B/C : 0.05 B/C, normalised."""
@@ -69,13 +75,12 @@ class AumSaliency(MixingMethod):
     similar: bool = True
     dissimilar: bool = True
     """An ablation leaves one of them out; its weight is shared by the other two terms."""
+    originals: str = "keep"
+    """Train on the rows themselves beside their mixes ("keep"), or on the mixes alone ("none")."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, choices in CHOICES.items():
-            value = getattr(self, option)
-            if value not in choices:
-                raise UserError(f"{option} is {value!r}", remedy=f"choose one of {', '.join(choices)}")
+        self.check_choices(CHOICES)
         if not self.similar and not self.dissimilar:
             raise UserError(
                 "neither similar nor dissimilar pairs",
@@ -85,6 +90,11 @@ class AumSaliency(MixingMethod):
             raise UserError(
                 "metric=l2_raw with saliency=gradient-input: features are compared by their directions alone",
                 remedy="use saliency=logits or metric=cosine",
+            )
+        if self.scope == "global" and not self.is_at_head:
+            raise UserError(
+                f"scope=global with at={self.at}: the bank holds logits, not the rows that would be mixed",
+                remedy="use scope=batch or at=head",
             )
         if self.scope == "global" and self.saliency in ("gradient-input", "none"):
             raise UserError(
@@ -143,6 +153,9 @@ class AumSaliency(MixingMethod):
             original, each = 1.4 / (1.4 + 2 * mix), mix / (1.4 + 2 * mix)
         else:
             original, each = 0.8, 0.1
+        if self.originals == NONE:
+            share = 1 / (self.similar + self.dissimilar)
+            return 0.0, share * self.similar, share * self.dissimilar
         if self.similar and self.dissimilar:
             return original, each, each
         return original + each, each * self.similar, each * self.dissimilar
@@ -151,34 +164,63 @@ class AumSaliency(MixingMethod):
         logits, similarity = self._forward(step)
         ratio, targets = self.draw_ratio(step), self.targets(step)
         original, similar, dissimilar = self.weights(step)
-        losses = original * cross_entropy(logits, step.labels)
+        wanted = {kind: w for kind, w in (("similar", similar), ("dissimilar", dissimilar)) if w}
+        losses = original * cross_entropy(logits, step.plain_targets)
         pairs, ties = [], torch.zeros((), dtype=torch.int64, device=logits.device)
-        for weight, kind in ((similar, "similar"), (dissimilar, "dissimilar")):
-            if not weight:
-                continue
-            if step.bank is None:
-                found = self._search(step, similarity, kind)
-                both = mixed(logits, found.partner, ratio)
-                goals = mixed(targets, found.partner, ratio)
-            else:
-                found, both, goals = self._mix_with_bank(step, step.bank, logits, targets, ratio, kind)
-            losses = losses + weight * cross_entropy(both, goals)
+        for kind, found, both, goals in self._mixes(step, logits, similarity, targets, ratio, wanted):
+            losses = losses + wanted[kind] * cross_entropy(both, goals)
             ties = ties + found.tied.sum()
             places = torch.arange(step.rows, device=logits.device)
             pairs.append(MixedPairs(kind, places, found.partner, ratio, goals, step.bank is not None))
         searches = step.real_rows * len(pairs) if self.saliency != "none" else 0
-        return RowLosses(losses, logits, tuple(pairs), {"searches": searches, "ties": ties})
+        tally: dict[str, Tensor | int] = {"searches": searches, "ties": ties}
+        # Without a gradient, what was said about the rows themselves teaches nothing.
+        return RowLosses(losses, logits if self._trains_on_rows else None, tuple(pairs), tally)
+
+    @property
+    def _trains_on_rows(self) -> bool:
+        """Whether gradients flow through the forward pass of the rows as they are."""
+        return self.originals == KEEP or self.is_at_head
+
+    def _mixes(
+        self,
+        step: Step,
+        logits: Tensor,
+        similarity: Tensor | None,
+        targets: Tensor,
+        ratio: Tensor,
+        kinds: Iterable[str],
+    ) -> Iterator[tuple[str, Partners, Tensor, Tensor]]:
+        """Of each kind of pairs: the partners, the logits of the mixes and their targets."""
+        if step.bank is not None:
+            for kind in kinds:
+                yield kind, *self._mix_with_bank(step, step.bank, logits, targets, ratio, kind)
+            return
+        found = {kind: self._search(step, similarity, kind) for kind in kinds}
+        below = None if self.is_at_head else self._forward_mixes(step, list(found.values()), ratio)
+        for number, (kind, partners) in enumerate(found.items()):
+            both = mixed(logits, partners.partner, ratio) if below is None else below[number]
+            yield kind, partners, both, mixed(targets, partners.partner, ratio)
+
+    def _forward_mixes(self, step: Step, found: list[Partners], ratio: Tensor) -> tuple[Tensor, ...]:
+        """Logits of the rows mixed with each of their partners below the head, in one forward pass."""
+        own = torch.arange(step.rows, device=step.labels.device)
+        # λ = 1 mixes nothing, and then a text is not padded to the length of another either.
+        second = torch.cat([own if self.alpha == 0 else each.partner for each in found])
+        ratios = ratio.repeat(len(found)) if ratio.ndim else ratio
+        both = self.forward_pairs(step, self.draw_depth(step), own.repeat(len(found)), second, ratios)
+        return torch.split(both, step.rows)
 
     def _forward(self, step: Step) -> tuple[Tensor, Tensor | None]:
         """Logits, and how similar every two rows of the batch are in their saliency."""
-        kind = self.kind_of_saliency(step.num_classes)
+        kind, trains = self.kind_of_saliency(step.num_classes), self._trains_on_rows
         if kind == "gradient-input" and step.bank is None and self.scope == "batch":
             watch = Watch(step.head)
-            logits = step.forward(watch)
+            logits = self.look(step, watch, trains=trains)
             assert watch.seen is not None
             salient = gradient_times_input(logits, step.labels, watch.seen, step.forward.last_weight)
             return logits, cosines(salient)
-        logits = step.forward()
+        logits = self.look(step, trains=trains)
         if kind == "none" or step.bank is not None:
             return logits, None
         if self.uses_raw_map(step.num_classes):
@@ -213,8 +255,7 @@ class AumSaliency(MixingMethod):
                     salient[rows], 1 - group, generator, similar=kind == "similar"
                 )
         tied[step.real_rows :] = False
-        classes = step.num_classes
-        theirs = smoothed(one_hot(step.tensor(bank.labels[positions]), classes), self.label_smoothing)
+        theirs = self.targets_of(step, step.tensor(bank.labels[positions]), positions)
         others = step.tensor(bank.logits[positions])
         share = ratio.reshape(-1, 1)
         found = Partners(step.tensor(positions), step.tensor(tied))

@@ -17,9 +17,8 @@ from typing import ClassVar
 import torch
 
 from calmix.mixing.losses import cross_entropy
-from calmix.mixing.random_pairs import RandomPairs
+from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import EMBEDDINGS, MixedRows, RowLosses, Step
-from calmix.mixing.targets import one_hot, smoothed
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class FeaturesOnly(RandomPairs):
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         logits = self.forward_mixed(step, EMBEDDINGS, partner, ratio)
-        nearer = torch.where(ratio >= 0.5, step.labels, step.labels[partner])
-        targets = smoothed(one_hot(nearer, step.num_classes), self.label_smoothing)
+        own = self.targets(step)
+        targets = torch.where((ratio >= 0.5).reshape(-1, 1), own, own[partner])
         # A teacher's prediction is that of the nearer row, too.
         whole = MixedRows(logits, partner, (ratio >= 0.5).float())
         return RowLosses(cross_entropy(logits, targets), logits=None, mixed=whole)

@@ -9,7 +9,11 @@ encoded once, all its rows are trained on, and the logits of easy and ambiguous 
 `regions="top-fraction"` takes the top `fraction` of the rows by confidence as easy and the top `fraction` by
 variability as ambiguous, as dataset cartography does (the paper searches 25, 33 and 50 %). The two may
 overlap: a row of both is trained on in both roles, and does not meet itself. `originals="subset"` leaves the
-rows out that are neither. Label smoothing touches all targets.
+rows out that are neither, `originals="none"` trains on the mixed pairs alone. Label smoothing touches all
+targets.
+
+`at="input"` or `"layer"` mixes there, which the paper does not: the pairs are encoded beside the batch, 1.3
+encodings at the inputs and 1.7 at a layer.
 
 Reference: Hosseini & Caragea 2022 (the teachers); the paper does not say w.
 Needs: a plain run (data map).
@@ -23,7 +27,8 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from calmix.data.grouped_batches import RowGroups
+from calmix.data.batches.grouped import RowGroups
+from calmix.mixing.chosen_depth import KEEP, NONE
 from calmix.mixing.known_rows import KnownRows
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.paired_groups import PairedGroups, weighted_means
@@ -37,11 +42,13 @@ class InformedMixup(PairedGroups):
     summary: ClassVar[str] = "trains on all rows and on mixes of easy with ambiguous ones"
     citation: ClassVar[str] = "Hosseini & Caragea, EMNLP 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
-    mix_point: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head, input or layer"
     needs: ClassVar[tuple[str, ...]] = ("data map",)
+    later_options: ClassVar[tuple[str, ...]] = ("padding", "at", "layers")
 
     originals: str = "all"
-    """Rows that are trained on as they are: "all", or the "subset" of easy and ambiguous ones."""
+    """Rows that are trained on as they are: "all" (or "keep"), the "subset" of easy and ambiguous ones, or
+    "none": the mixed pairs alone."""
     mixed_weight: float = 0.5
     """w, the weight of the mixed rows."""
     regions: str = "partition"
@@ -53,10 +60,9 @@ class InformedMixup(PairedGroups):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.originals not in ("all", "subset"):
-            raise UserError(f"originals is {self.originals!r}", remedy="choose all or subset")
-        if self.regions not in ("partition", "top-fraction"):
-            raise UserError(f"regions is {self.regions!r}", remedy="choose partition or top-fraction")
+        if self.originals == KEEP:  # as the other guided methods call it
+            object.__setattr__(self, "originals", "all")
+        self.check_choices({"originals": ("all", "subset", NONE), "regions": ("partition", "top-fraction")})
         if not 0 <= self.mixed_weight <= 1:
             raise UserError(f"mixed_weight is {self.mixed_weight}", remedy="give a number from 0 to 1")
         if not 0 < self.fraction < 1:
@@ -73,10 +79,13 @@ class InformedMixup(PairedGroups):
         return RowGroups(tuple(sets), tuple(np.flatnonzero(rows) for rows in sets.values()))
 
     def losses(self, step: Step) -> RowLosses:
-        logits = step.forward()
-        original = cross_entropy(logits, self.targets(step))
-        first, mixed_losses, pairs = self.mix_groups(step, logits, "easy × ambiguous")
-        weight = self.mixed_weight if len(first) else 0.0
+        keeps = self.originals != NONE
+        mix = self.mix_groups(step, "easy × ambiguous", with_originals=keeps)
+        if mix.logits is None or not keeps:
+            return self.mixed_alone(step, mix)
+        original = cross_entropy(mix.logits, self.targets(step))
+        weight = self.mixed_weight if len(mix.first) else 0.0
         every = torch.arange(step.real_rows, device=original.device)
-        parts = [(1 - weight, every, original[every]), (weight, first, mixed_losses)]
-        return RowLosses(weighted_means(original, step.real_rows, parts), logits, (pairs,))
+        parts = [(1 - weight, every, original[every]), (weight, mix.first, mix.losses)]
+        losses = weighted_means(original + mix.nothing, step.real_rows, parts)
+        return RowLosses(losses, mix.logits, (mix.pairs,))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from calmix.mixing.losses import cross_entropy
-from calmix.mixing.random_pairs import RandomPairs
+from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import EMBEDDINGS, MixedRows, RowLosses, Step
 
 

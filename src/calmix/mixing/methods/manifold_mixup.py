@@ -14,11 +14,12 @@ Needs: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from calmix.mixing.losses import cross_entropy
-from calmix.mixing.random_pairs import RandomPairs
+from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import MixedRows, RowLosses, Step
 from calmix.user_error import UserError
 
@@ -42,9 +43,11 @@ class ManifoldMixup(RandomPairs):
                 )
             object.__setattr__(self, "layers", tuple(int(layer) for layer in self.layers))
 
+    def depths(self, head: int) -> Sequence[int]:
+        return range(head + 1) if self.layers is None else self.layers
+
     def draw_depth(self, step: Step) -> int:
-        depths = range(step.head + 1) if self.layers is None else self.layers
-        return int(step.moment.of_step("depth").choice(depths))
+        return int(step.moment.of_step("depth").choice(self.depths(step.head)))
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)

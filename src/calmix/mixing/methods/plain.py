@@ -28,6 +28,6 @@ class Plain(Method):
     def losses(self, step: Step) -> RowLosses:
         logits = step.forward()
         if self.label_smoothing == 0:
-            return RowLosses(cross_entropy(logits, step.labels), logits)
+            return RowLosses(cross_entropy(logits, step.plain_targets), logits)
         targets = self.targets(step)
         return RowLosses(cross_entropy(logits, targets), logits)

@@ -9,7 +9,9 @@ the lower the confidence should be.
               max(λ y + (1 − λ) y_partner) in place of confidences; NDCG = min(DCG/IDCG, IDCG/DCG)
     "mrl":    R = max(0, m + max logit of the mix − max logit of the row), 0 where a mix has one label only
 
-At the head (the default) one encoding serves all mixes; at the embeddings each mix is encoded.
+At the head (the default) one encoding serves all mixes; at the inputs and at a layer each mix is encoded.
+With `originals="none"` the cross-entropy is that of the mixes and their soft labels; the order still compares
+them with the rows themselves.
 
 Reference: Noh et al., ICCV 2023 (w = 0.1; m = 2 on CIFAR-10; images are mixed as pixels).
 Needs: nothing.
@@ -23,20 +25,22 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from calmix.mixing.chosen_depth import KEEP, NONE, ChosenDepth
 from calmix.mixing.losses import cross_entropy
-from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.ratio import draw_ratio
-from calmix.mixing.step import EMBEDDINGS, RowLosses, Step
+from calmix.mixing.mixing_method import RandomPairs
+from calmix.mixing.pairing import draw_ratio
+from calmix.mixing.step import RowLosses, Step
 from calmix.mixing.targets import mixed, one_hot
 from calmix.user_error import UserError
 
 
 @dataclass(frozen=True)
-class RankMixup(RandomPairs):
+class RankMixup(RandomPairs, ChosenDepth):
     name: ClassVar[str] = "rankmixup"
     summary: ClassVar[str] = "trains the order of confidences: the more mixed, the lower"
     citation: ClassVar[str] = "Noh et al., ICCV 2023"
-    mix_point: ClassVar[str] = "head or embeddings"
+    mix_point: ClassVar[str] = "head, input or layer"
+    later_options: ClassVar[tuple[str, ...]] = ("layers", "originals")
 
     alpha: float = 1.0
     rank_loss: str = "mndcg"
@@ -46,15 +50,12 @@ class RankMixup(RandomPairs):
     """m of "mrl"."""
     mixes: int = 3
     """Mixes of each row, each with a λ of its own; "mrl" uses one."""
-    at: str = "head"
-    """Where rows meet: "head" or "embeddings"."""
+    originals: str = "keep"
+    """Cross-entropy of the rows themselves ("keep"), or of their mixes ("none")."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rank_loss not in ("mndcg", "mrl"):
-            raise UserError(f"rank_loss is {self.rank_loss!r}", remedy="choose mndcg or mrl")
-        if self.at not in ("head", "embeddings"):
-            raise UserError(f"at is {self.at!r}", remedy="choose head or embeddings")
+        self.check_choices({"rank_loss": ("mndcg", "mrl"), "originals": (KEEP, NONE)})
         if isinstance(self.mixes, bool) or not isinstance(self.mixes, int) or self.mixes < 1:
             raise UserError(f"mixes is {self.mixes!r}", remedy="give a whole number of at least 1")
 
@@ -75,15 +76,22 @@ class RankMixup(RandomPairs):
         else:
             over = mixes[0].float().max(dim=-1).values - logits.float().max(dim=-1).values
             rank = torch.relu(self.margin + over) * (shares[0] < 1)
-        return RowLosses(cross_entropy(logits, self.targets(step)) + self.rank_weight * rank, logits)
+        if self.originals == KEEP:
+            losses = cross_entropy(logits, self.targets(step))
+        else:
+            goals = [self.mixed_targets(step, partner, ratio) for ratio in ratios]
+            soft = [cross_entropy(mix, goal) for mix, goal in zip(mixes, goals, strict=True)]
+            losses = torch.stack(soft).mean(dim=0)
+        return RowLosses(losses + self.rank_weight * rank, logits)
 
     def draw_ratios(self, step: Step, count: int) -> list[Tensor]:
         generator = step.moment.of_step("ratio")
         return [step.tensor(draw_ratio(self.alpha, generator, fold=self.ratio_fold)) for _ in range(count)]
 
     def _logits(self, step: Step, partner: Tensor, ratios: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        if self.at == "embeddings":
-            mixes = [self.forward_mixed(step, EMBEDDINGS, partner, ratio) for ratio in ratios]
+        if not self.is_at_head:
+            depth = self.draw_depth(step)
+            mixes = [self.forward_mixed(step, depth, partner, ratio) for ratio in ratios]
             return step.forward(), mixes
         every = step.forward(KeepAndMix(step.head, partner, ratios))
         return every[: step.rows], list(torch.split(every[step.rows :], step.rows))

@@ -2,8 +2,8 @@
 
     loss = CE(rows, y) + η CE(mixed rows, λ y + (1 − λ) y[partner]),   λ ~ Beta(α, α)
 
-At the head (the default) one encoding serves both terms. At the embeddings the batch is encoded twice. With
-λ = 1 it is (1 + η) times plain, not plain.
+At the head (the default) one encoding serves both terms. Elsewhere the batch is encoded twice. With λ = 1
+it is (1 + η) times plain, not plain.
 
 Reference: Pinto et al., NeurIPS 2022; they use α = 10, so that λ stays near one half.
 Needs: nothing.
@@ -16,29 +16,23 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from calmix.mixing.chosen_depth import ChosenDepth
 from calmix.mixing.losses import cross_entropy
-from calmix.mixing.random_pairs import RandomPairs
-from calmix.mixing.step import EMBEDDINGS, Mix, RowLosses, Step
-from calmix.user_error import UserError
+from calmix.mixing.mixing_method import RandomPairs
+from calmix.mixing.step import Mix, RowLosses, Step
 
 
 @dataclass(frozen=True)
-class RegMixup(RandomPairs):
+class RegMixup(RandomPairs, ChosenDepth):
     name: ClassVar[str] = "regmixup"
     summary: ClassVar[str] = "cross-entropy on the rows plus cross-entropy on mixed rows"
     citation: ClassVar[str] = "Pinto et al., NeurIPS 2022"
-    mix_point: ClassVar[str] = "head or embeddings"
+    mix_point: ClassVar[str] = "head, input or layer"
+    later_options: ClassVar[tuple[str, ...]] = ("layers",)
 
     alpha: float = 10.0
-    at: str = "head"
-    """Where rows meet: "head" or "embeddings"."""
     eta: float = 1.0
     """The weight of the mixed rows."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.at not in ("head", "embeddings"):
-            raise UserError(f"at is {self.at!r}", remedy="choose head or embeddings")
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
@@ -48,7 +42,7 @@ class RegMixup(RandomPairs):
         return RowLosses(cross_entropy(original, targets) + self.eta * mixed_loss, original)
 
     def _logits(self, step: Step, partner: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:
-        if self.at == "head":
+        if self.is_at_head:
             both = step.forward(Mix(step.head, partner, ratio, keep_originals=True))
             return both[: step.rows], both[step.rows :]
-        return step.forward(), self.forward_mixed(step, EMBEDDINGS, partner, ratio)
+        return step.forward(), self.forward_mixed(step, self.draw_depth(step), partner, ratio)

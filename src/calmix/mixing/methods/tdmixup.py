@@ -12,6 +12,10 @@ smoothing touches the mixed targets only. `preset="authors"` has the weights of 
 the mixed term is almost off. `pairing="random"` is the ablation of Table 3: two shuffles of the union of both
 sets, before any filter ("66 % train"); no row meets itself.
 
+`at="input"` or `"layer"` mixes there, which the paper does not: the pairs are encoded beside the batch, 1.5
+encodings at the inputs and 2 at a layer. `originals="none"` trains on the pairs alone (half an encoding at
+the inputs).
+
 Reference: Park & Caragea 2022.  Needs: a plain run (data map), and a threshold pass for the filter.
 """
 
@@ -23,7 +27,8 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from calmix.data.grouped_batches import RowGroups
+from calmix.data.batches.grouped import RowGroups
+from calmix.mixing.chosen_depth import KEEP, NONE
 from calmix.mixing.known_rows import KnownRows, LabelFilter
 from calmix.mixing.losses import cross_entropy
 from calmix.mixing.needs import DATA_MAP
@@ -38,9 +43,10 @@ class TDMixup(PairedGroups):
     summary: ClassVar[str] = "mixes easy rows, filtered by AUM, with ambiguous ones"
     citation: ClassVar[str] = "Park & Caragea, NAACL 2022"
     pairs: ClassVar[str] = "easy × ambiguous"
-    mix_point: ClassVar[str] = "head"
+    mix_point: ClassVar[str] = "head, input or layer"
     needs: ClassVar[tuple[str, ...]] = ("data map", "threshold pass")
     numerics: ClassVar[int] = 3
+    later_options: ClassVar[tuple[str, ...]] = ("padding", "at", "layers", "originals")
 
     preset: str = "paper"
     """Weights of the losses: "paper" 1/3 each; "authors" 0.5, 0.5 and 0.01 B/C."""
@@ -59,13 +65,18 @@ class TDMixup(PairedGroups):
     """Threshold passes of the filter; two judge every row."""
     unscored: str = "drop"
     """What becomes of rows that no pass has judged: "drop" or "keep"."""
+    originals: str = "keep"
+    """Train on the rows themselves beside their mixes ("keep"), or on the mixes alone ("none")."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.preset not in ("paper", "authors"):
-            raise UserError(f"preset is {self.preset!r}", remedy="choose paper or authors")
-        if self.pairing not in ("easy-ambiguous", "random"):
-            raise UserError(f"pairing is {self.pairing!r}", remedy="choose easy-ambiguous or random")
+        self.check_choices(
+            {
+                "preset": ("paper", "authors"),
+                "pairing": ("easy-ambiguous", "random"),
+                "originals": (KEEP, NONE),
+            }
+        )
         if not 0 < self.fraction <= 1:
             raise UserError(f"fraction is {self.fraction}", remedy="give a share such as 0.33")
         self.label_filter()
@@ -99,14 +110,17 @@ class TDMixup(PairedGroups):
         return 0.5, 0.5, 0.01 * (step.real_rows / 2) / step.num_classes
 
     def losses(self, step: Step) -> RowLosses:
-        logits = step.forward()
-        original = cross_entropy(logits, step.labels)
-        first, mixed_losses, pairs = self.mix_groups(step, logits, self.pairing.replace("-", " × "))
+        keeps = self.originals == KEEP
+        mix = self.mix_groups(step, self.pairing.replace("-", " × "), with_originals=keeps)
+        if mix.logits is None or not keeps:
+            return self.mixed_alone(step, mix)
+        original = cross_entropy(mix.logits, step.plain_targets)
         easy, ambiguous, mixed = self.weights(step)
 
         def part(weight: float, number: int) -> tuple[float, Tensor, Tensor]:
             rows = step.tensor(step.of_group(number))
             return weight, rows, original[rows]
 
-        parts = [part(easy, FIRST), part(ambiguous, SECOND), (mixed, first, mixed_losses)]
-        return RowLosses(weighted_means(original, step.real_rows, parts), logits, (pairs,))
+        parts = [part(easy, FIRST), part(ambiguous, SECOND), (mixed, mix.first, mix.losses)]
+        losses = weighted_means(original + mix.nothing, step.real_rows, parts)
+        return RowLosses(losses, mix.logits, (mix.pairs,))

@@ -3,116 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
-from typing import TYPE_CHECKING
 
-from calmix.report.comparison_figures import axis_of_arms, height_for
-from calmix.report.page import BLUE, CYAN, GREEN, GREY, PURPLE, RED, YELLOW, literal, new_figure
+from calmix.report.pages.axes import number_axis
+from calmix.report.pages.forest import Effect, forest
+from calmix.report.pages.page import Chart, Forest
+from calmix.report.pages.plot import Legend, Plot
+from calmix.report.run.history import epoch_axis
 from calmix.reproduction.outcome import POINTS, JudgedEffect, Regime
 from calmix.reproduction.preset import Preset
 from calmix.reproduction.verdicts import HELD, REVERSED, UNDECIDED
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-COLOURS = {HELD: GREEN, REVERSED: RED, UNDECIDED: GREY}
-ARM_COLOURS = (GREY, BLUE, RED, GREEN, PURPLE, YELLOW, CYAN)
-LABEL_WIDTH = 44
+KINDS = {HELD: "green", REVERSED: "red", UNDECIDED: "grey"}
+ARM_KINDS = ("grey", "blue", "red", "green", "purple", "yellow", "cyan")
 
 
-def forest_figure(preset: Preset, found: Sequence[JudgedEffect]) -> Figure:
-    """A dot and its interval for every claim and column, coloured by verdict; a cross is the paper's."""
-    from plotly.graph_objects import Scatter
-
-    names = [_label(preset, one) for one in found]
-    figure = new_figure(height=height_for(names) + 20 * len(names))
-    for word, colour in COLOURS.items():
-        places = [place for place, one in enumerate(found) if one.verdict.word == word]
-        if not places:
-            continue
-        middle = [POINTS * found[place].effect.difference for place in places]
-        figure.add_trace(
-            Scatter(
-                name=word,
-                mode="markers",
-                x=middle,
-                y=places,
-                marker={"color": colour, "size": 10},
-                error_x={
-                    "type": "data",
-                    "array": [
-                        POINTS * found[p].verdict.high - m for p, m in zip(places, middle, strict=True)
-                    ],
-                    "arrayminus": [
-                        m - POINTS * found[p].verdict.low for p, m in zip(places, middle, strict=True)
-                    ],
-                    "color": colour,
-                    "thickness": 1.5,
-                    "width": 3,
-                },
-                customdata=[literal(found[place].claim.statement) for place in places],
-                hovertemplate="%{customdata}<br>%{x:+.2f}<extra>" + word + "</extra>",
-            )
+def claims_forest(preset: Preset, found: Sequence[JudgedEffect]) -> Forest:
+    """The effect of every claim and column with its interval, coloured by verdict; a cross is the paper's."""
+    rows = []
+    for one in found:
+        value, low, high = (
+            POINTS * number for number in (one.effect.difference, one.verdict.low, one.verdict.high)
         )
-    printed = [
-        (place, one.claim.reported[one.effect.column])
-        for place, one in enumerate(found)
-        if one.effect.column in one.claim.reported
-    ]
-    if printed:
-        figure.add_trace(
-            Scatter(
-                name="paper",
-                mode="markers",
-                x=[effect for _, effect in printed],
-                y=[place for place, _ in printed],
-                marker={"color": BLUE, "size": 10, "symbol": "x-thin", "line": {"width": 2, "color": BLUE}},
-                hovertemplate="published %{x:+.2f}<extra></extra>",
-            )
-        )
-    figure.add_shape(
-        type="line",
-        x0=0,
-        x1=0,
-        y0=-0.5,
-        y1=len(names) - 0.5,
-        line={"color": GREY, "width": 1.5, "dash": "dash"},
-    )
-    axis = axis_of_arms(names)
-    axis["ticktext"] = ["<br>".join(map(literal, wrap(name, LABEL_WIDTH))) for name in names]
-    figure.update_layout(yaxis=axis, xaxis={"title": {"text": "effect in points"}, "zeroline": False})
-    return figure
+        printed = one.claim.reported.get(one.effect.column)
+        words = f"{value:+.2f} [{low:+.2f}, {high:+.2f}]: {one.verdict.word}"
+        words += "" if printed is None else f"; published {printed:+.2f}"
+        effect = Effect(value, low, high, words.replace("-", "−"), KINDS[one.verdict.word], other=printed)
+        rows.append((one.claim.key, preset.column_titles[one.effect.column], [[effect]]))
+    return forest("Effects of the claims, in points", ["Effect"], rows)
 
 
-def _label(preset: Preset, one: JudgedEffect) -> str:
-    return f"{one.claim.key}, {preset.column_titles[one.effect.column]}"
-
-
-def regime_figure(regimes: Sequence[Regime]) -> Figure:
+def regime_chart(regimes: Sequence[Regime], title: str, caption: str) -> Chart:
     """Training loss (dotted) and validation NLL (solid) of every arm of a block by epoch."""
-    from plotly.graph_objects import Scatter
-
-    figure = new_figure(height=360)
-    for place, regime in enumerate(regimes):
-        colour = ARM_COLOURS[place % len(ARM_COLOURS)]
-        for key, dash, title in (
-            ("train_loss", "dot", "training"),
-            ("validation_nll", "solid", "validation"),
-        ):
-            figure.add_trace(
-                Scatter(
-                    name=literal(regime.arm),
-                    legendgroup=regime.arm,
-                    showlegend=key == "validation_nll",
-                    x=[entry["epoch"] for entry in regime.epochs],
-                    y=[entry.get(key) for entry in regime.epochs],
-                    mode="lines+markers",
-                    line={"color": colour, "dash": dash, "width": 2},
-                    marker={"size": 5},
-                    hovertemplate=f"{literal(regime.arm)}, {title}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
-                )
-            )
-    figure.update_layout(
-        xaxis={"title": {"text": "epoch"}}, yaxis={"title": {"text": "nats per row"}, "rangemode": "tozero"}
+    keys = (("train_loss", "dotted", "training"), ("validation_nll", "", "validation"))
+    values = [entry.get(key) for one in regimes for entry in one.epochs for key, *_ in keys]
+    longest = max((one.epochs for one in regimes), key=len)
+    plot = Plot(epoch_axis(longest), number_axis(values, "nats per row", zero=True), 300)
+    for place, one in enumerate(regimes):
+        kind = ARM_KINDS[place % len(ARM_KINDS)]
+        for key, dash, words in keys:
+            points = [(float(entry["epoch"]), entry.get(key)) for entry in one.epochs]
+            plot.line(points, f"{kind} {dash}", f"{one.arm}, {words}")
+            for epoch, value in points:
+                if value is not None:
+                    plot.mark(
+                        epoch, value, "circle", kind, f"{one.arm}, {words}, epoch {epoch:g}: {value:.4f}", 3
+                    )
+    legend = Legend(
+        tuple(("line", ARM_KINDS[place % len(ARM_KINDS)], one.arm) for place, one in enumerate(regimes))
     )
-    return figure
+    return Chart(plot.svg(f"Line chart. {caption}"), title, caption, legend, "regime")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calmix.report.tables import Column, Table
 from calmix.reproduction.blocks import blocks_of
 from calmix.reproduction.catalogue import all_presets, papers
 from calmix.reproduction.cost import minutes
@@ -49,32 +48,38 @@ def data_sets(preset: Preset, scale: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def preset_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    rows = []
-    for record in records:
-        cost = record["minutes"][SMALL]
-        data = record["data"].get(SMALL) or record["data"][FULL]
-        rows.append(
-            (
-                record["name"],
-                record["title"],
-                str(len(record["claims"])),
-                ", ".join(data) or "none",
-                "full only" if cost is None else f"{cost:,.0f}",
-            )
-        )
-    return Table(
-        caption="Tables and figures",
-        columns=(
-            Column("Preset", numeric=False),
-            Column("What", numeric=False),
-            Column("Claims"),
-            Column("Data", numeric=False),
-            Column("Minutes at small"),
-        ),
-        rows=tuple(rows),
-        notes=(
-            "Minutes of one core, estimated; tables of one paper share runs.",
-            "'--scale full' is the paper's own setting (untried here); '--scale smoke' needs no data.",
-        ),
-    )
+def preset_lines(records: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """One line for each preset, under its paper: name, claims, minutes at the small scale, and what fits of
+    the title."""
+    longest = max(len(record["name"]) for record in records)
+    lines = [f"{'preset':{longest}}  claims  minutes  what"]
+    for paper in dict.fromkeys(record["paper"] for record in records):
+        of_paper = [record for record in records if record["paper"] == paper]
+        named = dict.fromkeys(name for record in of_paper for name in _data_of(record))
+        lines += ["", shortened(paper, width), shortened(f"data: {', '.join(named) or 'none'}", width)]
+        for record in of_paper:
+            cost = record["minutes"][SMALL]
+            spent = "full" if cost is None else f"{cost:,.0f}"
+            start = f"{record['name']:{longest}}  {len(record['claims']):6}  {spent:>7}  "
+            lines.append(start + shortened(record["title"], width - len(start)))
+    return [
+        *lines,
+        "",
+        "minutes: of one core at '--scale small', estimated; a paper's tables share runs",
+        "full: at '--scale full' alone, the paper's own setting (untried here)",
+        "'--scale smoke' needs no data; '--json' has whole titles, claims, arms and data",
+    ]
+
+
+def shortened(text: str, width: int) -> str:
+    """
+    >>> shortened("Padding of pairs", 10), shortened("Pairs", 10)
+    ('Padding...', 'Pairs')
+    """
+    return text if len(text) <= width else text[: max(width - 3, 1)].rstrip() + "..."
+
+
+def _data_of(record: Mapping[str, Any]) -> list[str]:
+    """The data sets of the small scale, or of the full one where that is all there is."""
+    found: list[str] = record["data"].get(SMALL) or record["data"][FULL]
+    return found

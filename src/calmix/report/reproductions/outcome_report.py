@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calmix.printable import duration
-from calmix.report.page import Block, Chart, Code, Details, Fact, Facts, Page, Prose, Section, write_page
-from calmix.report.reproductions.figures import forest_figure, regime_figure
+from calmix.report.pages.page import (
+    Block,
+    Code,
+    Details,
+    Fact,
+    Facts,
+    Page,
+    Prose,
+    Section,
+    write_page,
+)
+from calmix.report.reproductions.figures import claims_forest, regime_chart
 from calmix.report.reproductions.side_by_side import claims_table, side_by_side
 from calmix.report.tables import Column, Table
 from calmix.reproduction.catalogue import papers
@@ -73,14 +83,11 @@ def scale_note(preset: Preset, scale: str) -> str:
 def _claim_blocks(preset: Preset, found: Sequence[JudgedEffect]) -> tuple[Block, ...]:
     if not found:
         return (Prose("No claim of this table has been tested at this scale."),)
-    chart = Chart(
-        figure=forest_figure(preset, found),
-        title="Effects of the claims",
-        caption="Effect and interval of every claim, in points; a cross is the published effect. "
-        "Green: held; red: reversed; grey: undecided.",
-        description="Dots with intervals, one line per claim; the numbers are in the table below.",
+    note = Prose(
+        "The dashed line is no effect; a cross is the published one. Green: held; red: reversed; grey: "
+        "undecided."
     )
-    return chart, claims_table(preset, found)
+    return claims_forest(preset, found), note, claims_table(preset, found)
 
 
 def _regime_blocks(regimes: Sequence[Regime]) -> tuple[Block, ...]:
@@ -95,13 +102,11 @@ def _regime_blocks(regimes: Sequence[Regime]) -> tuple[Block, ...]:
         groups.setdefault((regime.model, regime.task), []).append(regime)
     for (model, task), members in groups.items():
         title = f"{model}, {task}"
-        chart = Chart(
-            figure=regime_figure(members),
-            title=title,
-            caption=f"{title}: training loss (dotted) and validation NLL (solid) by epoch, mean over seeds. "
-            "The training loss of mixup is that of mixed rows.",
-            description=f"Losses of every arm by epoch for {title}; the numbers are in the table below.",
+        caption = (
+            f"{title}: training loss (dotted) and validation NLL (solid) by epoch, mean over seeds. "
+            "The training loss of mixup is that of mixed rows."
         )
+        chart = regime_chart(members, title, caption)
         blocks += [chart, Details("The numbers", (regime_table(members),))]
     return tuple(blocks)
 

@@ -1,8 +1,5 @@
-// The page's data and state. The three scripts of the data map are joined into one, in this order:
-// datamap_data.js, datamap_canvas.js, datamap_page.js.
-"use strict";
-const byId = (id) => document.getElementById(id);
-const json = (id) => JSON.parse(byId(id).textContent);
+// The page's data and state. The scripts of the data map are joined into one, in this order:
+// shared.js, datamap_data.js, datamap_canvas.js, datamap_page.js.
 const meta = json("meta");
 const texts = json("texts");
 const encoded = json("columns");
@@ -12,12 +9,7 @@ const CELL = 12;            // CSS pixels per cell of the hover grid
 const REACH = 12;           // how far from the pointer a point may lie
 const LIST_LENGTH = 100;
 
-function column(name, ArrayType) {
-  const bytes = atob(encoded[name]);
-  const array = new Uint8Array(bytes.length);
-  for (let i = 0; i < bytes.length; i++) array[i] = bytes.charCodeAt(i);
-  return new ArrayType(array.buffer);
-}
+const column = (name, ArrayType) => numbers(encoded[name], ArrayType);
 const score = {};
 for (const name of meta.scores) score[name] = column(name, Float32Array);
 const code = {};

@@ -13,13 +13,6 @@ function select() {
   showSelection();
 }
 
-const element = (tag, text, attributes = {}) => {
-  const made = document.createElement(tag);
-  if (text !== undefined && text !== null) made.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-};
-const number = (value) => value.toLocaleString("en-US");
 const dot = (colour) => { const made = element("i"); made.style.background = colour; return made; };
 const className = (k) => (k < 0 ? "unknown" : meta.class_names[k]);
 
@@ -70,7 +63,7 @@ function listRows() {
     const item = element("li"), row = element("div", null, { class: "row" });
     row.append(element("span", ids[i]), element("span", `AUM ${score.aum[i].toFixed(2)}`));
     item.append(row);
-    if (sentences) item.append(element("p", sentences[i]));
+    if (sentences) item.append(element("p", visible(sentences[i])));
     if (code.label) item.append(labelLine(i));
     item.addEventListener("mouseenter", () => { focus = i; drawOverlay(); });
     item.addEventListener("mouseleave", () => { focus = -1; drawOverlay(); });
@@ -133,7 +126,7 @@ function facts(i) {
 function showTooltip(i, same) {
   byId("tip-id").textContent = ids[i];
   byId("tip-region").textContent = code.region && code.region[i] >= 0 ? meta.regions[code.region[i]] : "";
-  byId("tip-text").textContent = sentences ? sentences[i] : "";
+  byId("tip-text").textContent = sentences ? visible(sentences[i]) : "";
   byId("tip-facts").replaceChildren(...facts(i).flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
   byId("tip-more").textContent = same ? `and ${number(same)} more at this point` : "";
   tooltip.hidden = false;
@@ -247,7 +240,6 @@ function showModes() {
 }
 
 // ---- download ------------------------------------------------------------------------------------------
-function quoted(value) { return /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value; }
 function csv() {
   const named = { label: className, predicted_label: className, region: (k) => meta.regions[k], correctness: String, epochs_seen: String };
   const codes = meta.codes, scores = meta.scores.filter((name) => meta.score_titles[name]);
@@ -258,15 +250,9 @@ function csv() {
     for (const name of codes) cells.push(code[name][i] < 0 ? "" : named[name](code[name][i]));
     for (const name of scores) cells.push(Number.isNaN(score[name][i]) ? "" : String(Number(score[name][i].toPrecision(7))));
     if (sentences) cells.push(sentences[i]);
-    lines.push(cells.map(quoted).join(","));
+    lines.push(csvLine(cells));
   }
   return lines.join("\n") + "\n";
-}
-function save(name, content) {
-  const link = element("a", null, { download: name });
-  link.href = URL.createObjectURL(new Blob([content], { type: "text/csv" }));
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 byId("download").addEventListener("click", () => save("selection.csv", csv()));
 

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from calmix.data.batches import BatchKeys
+from calmix.data.batches.sampler import BatchKeys
 from calmix.mixing.distillation import distillation_loss, mixed_targets, tempered
 from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses
@@ -85,6 +85,6 @@ def check_learns_unlabelled(method: Method) -> None:
 def check_teachable(result: RowLosses) -> None:
     if result.logits is None and result.mixed is None:
         raise UserError(
-            "this method does not tell what the network said about which rows: it cannot be taught",
+            "this method returns no logits with their rows: it cannot train a student",
             remedy="give its RowLosses logits, or mixed=MixedRows(...)",
         )

@@ -27,7 +27,7 @@ from calmix.training.distillation.teachers import Teacher
 from calmix.user_error import UserError, argument
 
 Logits = NDArray[np.float32]
-ANEW = "delete it: the logits are then computed again"
+RECOMPUTE = "delete it: the logits are then computed again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +106,16 @@ def cached_teacher_logits(
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(
-            f"the teacher's logits cannot be read ({reason})", file=logits_file, remedy=ANEW
+            f"the teacher's logits cannot be read ({reason})", file=logits_file, remedy=RECOMPUTE
         ) from error
     if (problem := find_damage(place.parent, files_of(facts_file))) is not None:
-        raise UserError(f"the teacher's logits are damaged: {problem}", file=logits_file, remedy=ANEW)
+        raise UserError(f"the teacher's logits are damaged: {problem}", file=logits_file, remedy=RECOMPUTE)
     if kept.dtype != np.float32 or kept.shape != (len(rows), rows.class_count):
         expected = f"{len(rows)} rows of {rows.class_count} classes"
         found = " x ".join(map(str, kept.shape))
-        raise UserError(f"the teacher's logits are {found}, not {expected}", file=logits_file, remedy=ANEW)
+        raise UserError(
+            f"the teacher's logits are {found}, not {expected}", file=logits_file, remedy=RECOMPUTE
+        )
     return kept
 
 
@@ -158,7 +160,9 @@ def check_facts(file: Path, wanted: dict[str, Any]) -> None:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError("what its logits were made from cannot be read", file=file, remedy=ANEW) from error
+        raise UserError(
+            "what its logits were made from cannot be read", file=file, remedy=RECOMPUTE
+        ) from error
     remedy = f"name another {argument('output')}, or delete the directory to compute them again"
     if found["label_names"] != wanted["label_names"]:
         had, have = ", ".join(found["label_names"]), ", ".join(wanted["label_names"])

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from calmix.calibration.predictions import Predictions
-from calmix.data.augmentation import parse_steps
 from calmix.data.checks import Finding, shared_with_training
 from calmix.data.columns import ColumnNames
+from calmix.data.images.augmentation import parse_steps
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits

@@ -54,8 +54,9 @@ from calmix.runtime.lock import locked
 from calmix.runtime.processes import is_alone, is_first_process, process_count
 from calmix.runtime.progress import Progress, quiet, silence_transformers
 from calmix.training.arguments import MixupArguments, as_numbers
-from calmix.training.checkpoints import KEPT, newest_complete
+from calmix.training.checkpoints.resumable import KEPT, newest_complete
 from calmix.training.configuration import TrainConfig
+from calmix.training.fast_layers import FLOAT32, layer_precision
 from calmix.training.frozen_layers import freeze_layers, train_from_cache
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
@@ -206,6 +207,7 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
         "num_train_epochs": config.epochs,
         "per_device_train_batch_size": config.batch_size_of_first_stage,
         "learning_rate": config.learning_rate,
+        "precision": config.precision,
         "use_cpu": config.device == "cpu",
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
         "logging_strategy": "no",
@@ -232,6 +234,7 @@ def pass_arguments(config: TrainConfig, checkpoints: Path) -> MixupArguments:
 
 def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -> str:
     """A hash of what a pass is made of. Threads and device are not in it: they decide the last bits only."""
+    precision = layer_precision(config.precision, model, model.device.type)
     settings: dict[str, Any] = {
         "epochs": config.epochs,
         "batch_size": config.batch_size_of_first_stage,
@@ -245,6 +248,8 @@ def fingerprint_of(config: TrainConfig, rows: Encoded, model: PreTrainedModel) -
         "optimizer": config.optimizer,
         "schedule": config.schedule,
         "lora": config.lora,
+        # Made since float32 is not the only one.
+        "precision": None if precision == FLOAT32 else precision,
     }
     settings |= {name: value for name, value in later.items() if value is not None}
     if config.freeze_layers is not None:

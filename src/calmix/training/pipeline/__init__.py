@@ -3,9 +3,9 @@
 dry_run           A look ahead at the last stage of a run, before the stages that come first are trained
 finalise          What training leaves: predictions, temperature, metrics
 fingerprint       The name of a run in the store: a hash of everything that decides its result
-first_look        What is wrong with a command can be said before torch is loaded: seconds earlier
+first_look        Errors of a command that are found before torch is loaded: seconds earlier
 guidance          What comes before a guided run: the data map of a plain run
-output_directory  Where a run may be written; needs no torch, so that a wrong place is said at once
+output_directory  Where a run may be written; needs no torch, so that a wrong place is refused at once
 prepared          What training needs, read and checked
 recipe            From labelled files to a run directory: read, check, train, choose the epoch, calibrate
 run_files         A run directory while it is written: who may write, and what may be removed from it

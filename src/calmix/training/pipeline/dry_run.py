@@ -1,6 +1,6 @@
 """A look ahead at the last stage of a run, before the stages that come first are trained.
 
-What a method cannot do with the network, the batches or the other options is said at once, not hours later.
+A method that cannot work with the network, the batches or the other options is refused now, not hours later.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from calmix.data.grouped_batches import RowGroups
+from calmix.data.batches.grouped import RowGroups
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.io.run_directory import RunDirectory

@@ -11,10 +11,12 @@ import numpy as np
 from torch import nn
 from transformers import Trainer
 
+from calmix.calibration.accuracy_loss import note_accuracy_loss
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
+from calmix.calibration.slices import evaluate_slices
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.inference import fold_proof
@@ -23,7 +25,7 @@ from calmix.io.manifest import make_manifest, sync
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.mixing.needs import AUM
 from calmix.models.folding import merged
-from calmix.training.calibrated_checkpoint import in_full_precision, save_folded
+from calmix.training.checkpoints.calibrated import in_full_precision, save_folded
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.hf_compat import evaluations
@@ -32,6 +34,7 @@ from calmix.training.pipeline.guidance import write_guidance
 from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
+from calmix.training.targets.prior_correction import correct_prior, correction_facts
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError, argument
 
@@ -49,6 +52,8 @@ def finish(
         prepared.prefix.remove()  # the whole network from here on, as whoever loads it will have it
     # Without mixed precision: the saved model will be asked without it too.
     model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
+    if trainer.balance is not None:
+        correct_prior(model, trainer.prior_shift)
     predictor = in_full_precision(model, trainer)
     predictions = {
         name: row_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
@@ -61,10 +66,10 @@ def finish(
         trainer.accelerator.wait_for_everyone()
         return
     validation = predictions["validation"]
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         preset = "paper" if config.temperature_fit == "grid" else None
-        scaling = TemperatureScaling(preset=preset).fit(validation.values, validation.labels)
+        scaling = TemperatureScaling(preset=preset).fit(validation)
     check_chosen(run, trainer, scaling.nll_before_, is_half=config.freeze_cache == "float16")
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
@@ -83,7 +88,7 @@ def finish(
             "nll_before": scaling.nll_before_,
             "nll_after": scaling.nll_after_,
             "at_bound": scaling.at_bound_,
-            "warnings": [str(warning.message) for warning in said],
+            "warnings": [str(warning.message) for warning in caught],
             "folded": True,
         },
     )
@@ -109,7 +114,13 @@ def finish(
         },
         "effective_options": effective_options(config, prepared, trainer),
         **pixel_facts(prepared),
-        "splits": measure(predictions, scaling.temperature_, config),
+        "splits": with_slices(
+            measure(predictions, scaling.temperature_, config),
+            predictions,
+            named,
+            config,
+            scaling.temperature_,
+        ),
         "history": epochs,
         "learning": learning.as_dict(),
         "data_checks": [
@@ -119,6 +130,9 @@ def finish(
     }
     if prepared.teaching is not None and trainer.teacher is not None:
         metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
+    if trainer.balance is not None:
+        names, settings = splits.train.label_names, {"bins": config.bins, "closed": config.closed}
+        metrics["prior_correction"] = correction_facts(trainer.balance, predictions, names, **settings)
     remove_leftovers(run.path)
     metrics["files"] = sealed_files(run)
     write_json(run.metrics_file, metrics)
@@ -163,6 +177,7 @@ def effective_options(config: TrainConfig, prepared: Prepared, trainer: MixupTra
         **config.that_change_the_result(),
         **{f"method.{name}": value for name, value in options.items()},
         "rows_available": len(prepared.splits.train),
+        "layer_precision": trainer.layer_precision,
     }
     if trainer.groups is not None:
         found["rows_per_epoch"] = trainer.groups.rows_per_epoch
@@ -223,6 +238,25 @@ def measure(
         if name == "validation":
             calibrated["in_sample"] = True
         splits[name] = {"uncalibrated": evaluate(split, **settings), "calibrated": calibrated}
+    note_accuracy_loss(splits)
+    return splits
+
+
+def with_slices(
+    splits: dict[str, dict[str, Any]],
+    predictions: dict[str, Predictions],
+    rows: dict[str, Rows],
+    config: TrainConfig,
+    temperature: float,
+) -> dict[str, dict[str, Any]]:
+    """The calibrated metrics of every split with those of its slices, where `slice` names a column."""
+    for name, split in predictions.items():
+        groups = rows[name].slices
+        if config.slice is not None and groups is not None:
+            settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
+            calibrated = split.with_temperature(temperature)
+            found = evaluate_slices(calibrated, groups, column=config.slice, **settings)
+            splits[name]["calibrated"]["slices"] = found.as_dict()
     return splits
 
 

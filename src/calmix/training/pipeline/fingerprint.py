@@ -24,7 +24,7 @@ from calmix.training.configuration import TrainConfig
 
 # Raise by one when a change to calmix alters what a run of equal options gives. Stored runs then no longer
 # count, and a comparison makes them again. `Method.numerics` is the same for the runs of one method.
-NUMERICS_VERSION = 3
+NUMERICS_VERSION = 4
 # The same for runs on a region that is filtered by AUM.
 FILTER_NUMERICS = 2
 LENGTH = 20
@@ -77,6 +77,9 @@ class Fingerprints:
             settings["method_numerics"] = method.numerics
         if config.aum_filter:
             settings["filter_numerics"] = FILTER_NUMERICS
+        if config.precision == "auto" and hardware_precision(config.device) == "bfloat16":
+            # Not under the name of the option: a narrow network is trained in float32 all the same.
+            settings["processor"] = "bfloat16"
         if not is_alone():
             settings["processes"] = process_count()
         if config.plain_run:
@@ -85,7 +88,7 @@ class Fingerprints:
             "numerics": NUMERICS_VERSION,
             "data": self.data_of(config),
             "model": self.model(config.model),
-            "options": method.options(),
+            "options": method.hashed_options(),
             **settings,
             **({"distillation": self.distillation_of(config)} if config.teacher else {}),
         }
@@ -120,6 +123,16 @@ class Fingerprints:
         named = {"train": splits.train, "validation": splits.validation, **splits.tests}
         fingerprints = {name: rows.fingerprint() for name, rows in named.items()}
         return fingerprints, splits.validation_was_split, len(splits.train)
+
+
+def hardware_precision(device: str) -> str:
+    """What `--precision auto` becomes on this machine, for networks that are wide enough."""
+    from calmix.models.layer_precision import device_multiplies_bfloat16
+    from calmix.training.arguments import has_accelerator
+
+    is_cpu = device == "cpu" or not has_accelerator()
+    kind = "cpu" if is_cpu else "cuda" if device == "auto" else device
+    return "bfloat16" if device_multiplies_bfloat16(kind) else "float32"
 
 
 def contents_of(options: Mapping[str, Any]) -> dict[str, Any]:

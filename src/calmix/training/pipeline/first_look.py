@@ -1,4 +1,4 @@
-"""What is wrong with a command can be said before torch is loaded: seconds earlier.
+"""Errors of a command that are found before torch is loaded: seconds earlier.
 
 Everything here is checked again where it is used; a check that would need the network, or minutes of reading,
 is left to that place.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calmix.data.embedded_images import is_embedded
+from calmix.data.images.embedded import is_embedded
 from calmix.data.sources import find_split_file, is_hub_name
 from calmix.data.splits import name_tests, read_splits
 from calmix.io.memory_tables import memory_data

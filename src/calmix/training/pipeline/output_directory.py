@@ -1,4 +1,4 @@
-"""Where a run may be written; needs no torch, so that a wrong place is said at once."""
+"""Where a run may be written; needs no torch, so that a wrong place is refused at once."""
 
 from __future__ import annotations
 

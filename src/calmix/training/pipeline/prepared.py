@@ -8,6 +8,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from calmix.calibration.slices import MOST_SLICES
 from calmix.data.checks import Finding, check_splits
 from calmix.data.rows import Rows
 from calmix.data.sampling import random_sample, stratified_sample
@@ -23,6 +24,7 @@ from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
 from calmix.training.frozen_layers import freeze_layers
 from calmix.training.pipeline.guidance import Guidance, needs_plain_run
+from calmix.user_error import UserError, argument
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Prepared:
     inputs: Inputs
     findings: list[Finding]
     guidance: Guidance | None = None
-    """What a plain run said about the training rows, where one came first."""
+    """The data map of the plain run that came first, if any."""
     teaching: Teaching | None = None
     """The teachers of a student."""
     prefix: FrozenPrefix | None = None
@@ -57,6 +59,14 @@ def prepare(
 ) -> Prepared:
     """Read the data, load the network, encode, and look for what is wrong with the data."""
     splits = read_data(config)
+    for name, rows in {"validation": splits.validation, **splits.tests}.items():
+        if rows.slices is not None and len(set(rows.slices)) > MOST_SLICES:
+            raise UserError(
+                f"{len(set(rows.slices))} values of {config.slice!r} in {name}, more than {MOST_SLICES}: too "
+                "many to test",
+                file=rows.source,
+                remedy=f"group them first, or name another column with {argument('slice')}",
+            )
     guidance = None
     if plain_run is not None and passes is not None and needs_plain_run(config):
         guidance = Guidance.from_run(plain_run, config, splits.train, passes)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils.import_utils import is_liger_kernel_available
 
+from calmix.data.batches.grouped import RowGroups
+from calmix.data.batches.unlabelled import WithUnlabelled
 from calmix.data.checks import Finding, findings_table
-from calmix.data.grouped_batches import RowGroups
-from calmix.data.images import UnreadableImage
-from calmix.data.unlabelled import WithUnlabelled
+from calmix.data.images.stored import UnreadableImage
 from calmix.io.run_directory import RunDirectory, write_json, write_yaml
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.writing import write_table
@@ -28,59 +30,28 @@ from calmix.runtime.hardware import check_device, needs_process_group, prepared_
 from calmix.runtime.processes import is_first_process
 from calmix.runtime.progress import Progress, quiet, silence_transformers
 from calmix.training.arguments import MixupArguments, as_numbers
-from calmix.training.checkpoints import KEPT, newest_complete, remove_newer
+from calmix.training.checkpoints.resumable import KEPT, newest_complete, remove_newer, remove_not_finite
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.epoch_predictions import EpochPredictions
 from calmix.training.epoch_rules import trainer_settings
+from calmix.training.fast_layers import BFLOAT16
 from calmix.training.frozen_layers import train_from_cache
 from calmix.training.pipeline.finalise import finish
 from calmix.training.pipeline.guidance import needs_plain_run
-from calmix.training.pipeline.output_directory import as_begun, check_output
 from calmix.training.pipeline.prepared import Prepared, prepare
 from calmix.training.pipeline.run_files import (
     FINGERPRINTS_FILE,
     discard,
-    tidy_finished,
-    writing_to,
 )
 from calmix.training.pipeline.settling import settled_to_train
+from calmix.training.recording import Diverged
 from calmix.training.selection import epoch_metrics
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
-GROUPS = "groups of rows"
-"""Among the fingerprints of splits: a name that no split has."""
-
-
-def train(
-    config: TrainConfig,
-    *,
-    resume: bool = False,
-    plain_run: RunDirectory | None = None,
-    passes: Path | None = None,
-    teachers: Sequence[Teacher] | None = None,
-) -> RunDirectory:
-    """Train one classifier and leave a finished run directory.
-
-    With `resume`, a run that was cut off goes on from its newest whole checkpoint and ends with the same
-    bits as an unbroken one; a finished run is returned as it is. A guided method needs `plain_run`, a plain
-    run on the same rows (`experiments.staged` makes it); `passes` is where its threshold passes are kept.
-    `teachers` are those of a student, opened; left out, they are found where `config.teacher` says.
-    """
-    run = RunDirectory(Path(config.output))
-    was_there = run.path.exists()
-    config = as_begun(config, run) if resume else config
-    check_output(run, config, resume=resume)
-    if run.is_finished:
-        tidy_finished(run)
-        return run
-    with writing_to(run):
-        # Again: another process may have ended in between.
-        check_output(run, config, resume=resume)
-        if run.is_finished:
-            return run
-        return train_alone(config, plain_run, passes, teachers, resume=resume, was_there=was_there)
+GROUPS, PRECISION = "groups of rows", "precision of layers"
+"""Among the fingerprints of splits: names that no split has."""
 
 
 def train_alone(
@@ -92,8 +63,12 @@ def train_alone(
     resume: bool,
     was_there: bool,
 ) -> RunDirectory:
-    """`train` for whoever is the only one to write into the run directory, and has checked it.
+    """Train one classifier and leave a finished run directory; the caller has locked and checked it.
 
+    With `resume`, a run that was cut off continues from its newest complete checkpoint and ends with the same
+    bits as an unbroken one. A guided method needs `plain_run`, a plain run on the same rows (`stages` makes
+    it); `passes` is where its threshold passes are kept. `teachers` are those of a student, opened; else
+    those that `config.teacher` names.
     `was_there`: whether the directory is older than this call; one that is not is removed after a failure
     that leaves nothing to continue from.
     """
@@ -128,13 +103,17 @@ def _train(
         trained = {name: rows for name, rows in prepared.encoded.items() if name not in prepared.splits.tests}
         train_from_cache(config, trainer, prepared.prefix, trained)
         checkpoint = find_checkpoint(run) if resume else None
+        if checkpoint is not None:  # on a machine that would choose another one, too
+            trainer.args.precision = began_with(run).get(PRECISION, trainer.layer_precision)
         # All have seen what was in the run directory before the first one changes it.
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
-            open_run(run, config, prepared, trainer.groups, resume=checkpoint is not None)
+            open_run(run, config, prepared, trainer, resume=checkpoint is not None)
             remove_newer(run.checkpoints, checkpoint)
             if choice is not None:
                 say(choice)
+            if trainer.layer_precision == BFLOAT16 and config.precision != BFLOAT16:
+                say("layers are trained in bfloat16, which this processor multiplies faster (--precision)")
             report_findings(run, prepared.findings)
         if prepared.teaching is not None:
             trainer.accelerator.wait_for_everyone()  # the run directory is there
@@ -142,9 +121,14 @@ def _train(
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except UserError as error:
         # Where a file went away in mid-training, the run can go on from its checkpoint once it is back.
-        resumes = isinstance(error, UnreadableImage) and newest_complete(run.checkpoints) is not None
-        if not was_there and not resumes:  # of this call's making, and nothing in it can be used
+        if isinstance(error, Diverged):
+            remove_not_finite(run.checkpoints)
+        resumes = isinstance(error, UnreadableImage | Diverged)
+        checkpoint = newest_complete(run.checkpoints) if resumes else None
+        if not was_there and checkpoint is None:  # of this call's making, and nothing in it can be used
             discard(run)
+        if isinstance(error, Diverged) and checkpoint is not None:
+            raise UserError(f"{error.args[0]}; the last good checkpoint is kept: {checkpoint}") from None
         raise
     finally:
         progress.stop()
@@ -153,9 +137,9 @@ def _train(
 
 
 def find_checkpoint(run: RunDirectory) -> Path | None:
-    """The newest checkpoint that can be continued; what is wrong with newer ones is said."""
+    """The newest checkpoint that can be continued; damage of newer ones is reported."""
     problems: list[str] = []
-    checkpoint = newest_complete(run.checkpoints, said=problems.append)
+    checkpoint = newest_complete(run.checkpoints, warn=problems.append)
     # One that was cut off is what a killed run leaves: nothing is lost with it that was ever whole.
     damaged = [problem for problem in problems if "it was cut off" not in problem]
     if damaged and is_first_process():
@@ -187,10 +171,26 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
         "logging_strategy": "no",
         "disable_tqdm": True,
     }
+    with refusing_settings(config):
+        arguments = MixupArguments(**{**settings, **as_numbers(config.trainer)})
+        if arguments.use_liger_kernel and not is_liger_kernel_available():
+            raise ImportError("use_liger_kernel needs liger-kernel, which is not installed")
+    return arguments
+
+
+@contextmanager
+def refusing_settings(config: TrainConfig) -> Iterator[None]:
+    """What transformers raises about fields that were given under `trainer:` is invalid input."""
     try:
-        return MixupArguments(**{**settings, **as_numbers(config.trainer)})
-    except (TypeError, ValueError, ImportError) as error:
-        raise UserError(f"trainer: {error}", remedy="see transformers.TrainingArguments") from error
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if not config.trainer:
+            raise
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        remedy = f"see transformers.TrainingArguments; given were: {', '.join(config.trainer)}"
+        raise UserError(f"trainer: {said}", remedy=remedy) from error
 
 
 def form_group(config: TrainConfig) -> None:
@@ -207,21 +207,31 @@ def make_trainer(
     progress: Progress,
     data_map: KnownRows | RowGroups | None,
 ) -> MixupTrainer:
-    view, _ = prepared.encoded["validation"].by_length()
+    view, order = prepared.encoded["validation"].by_length()
     rows: Any = prepared.encoded["train"]
     if "unlabelled" in prepared.encoded:
         more: Any = prepared.encoded["unlabelled"]
         rows = WithUnlabelled(rows, more)
-    trainer = MixupTrainer(
-        model=prepared.model,
-        args=make_arguments(config, run),
-        train_dataset=rows,
-        eval_dataset=view,
-        data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
-        compute_metrics=partial(epoch_metrics, bins=config.bins[0], closed=config.closed),
-        processing_class=prepared.inputs.processing_class,
-        data_map=data_map,
-    )
+    measured = partial(epoch_metrics, bins=config.bins[0], closed=config.closed)
+    arguments = make_arguments(config, run)
+    with refusing_settings(config):
+        trainer = MixupTrainer(
+            model=prepared.model,
+            args=arguments,
+            train_dataset=rows,
+            eval_dataset=view,
+            data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
+            compute_metrics=measured,
+            processing_class=prepared.inputs.processing_class,
+            data_map=data_map,
+            row_weights=prepared.splits.train.weights,
+            soft_labels=prepared.splits.train.soft_labels,
+        )
+    held = prepared.splits.validation
+    facts: dict[str, Any] = {} if trainer.balance is None else {"prior_shift": trainer.prior_shift}
+    for name, known in (("weights", held.weights), ("targets", held.soft_labels)):
+        facts |= {} if known is None else {name: known[order]}
+    trainer.compute_metrics = partial(measured, **facts)
     trainer.checkpoints_kept = KEPT
     quiet(trainer)
     trainer.add_callback(progress)
@@ -231,19 +241,14 @@ def make_trainer(
 
 
 def open_run(
-    run: RunDirectory, config: TrainConfig, prepared: Prepared, groups: RowGroups | None, *, resume: bool
+    run: RunDirectory, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, *, resume: bool
 ) -> None:
     """Make the run directory, or see that the one to resume was made from the same data, teachers and groups
     of rows."""
+    groups = trainer.groups
     fingerprints = prepared.fingerprints() | ({} if groups is None else {GROUPS: groups.fingerprint()})
-    file = run.checkpoints / FINGERPRINTS_FILE
     if resume:
-        try:
-            began = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(
-                "it cannot be read what data the run began with", file=file, remedy="start a new run"
-            ) from error
+        began = began_with(run)
         # What was not written down yet when the run began cannot be compared.
         changed = [name for name, now in fingerprints.items() if began.get(name, now) != now]
         if GROUPS in changed:
@@ -259,4 +264,15 @@ def open_run(
             )
         return
     write_yaml(run.config_file, config.as_dict())
-    write_json(file, fingerprints)
+    write_json(run.checkpoints / FINGERPRINTS_FILE, {**fingerprints, PRECISION: trainer.layer_precision})
+
+
+def began_with(run: RunDirectory) -> dict[str, str]:
+    """The fingerprints of what a run began with, and the precision of its layers."""
+    file = run.checkpoints / FINGERPRINTS_FILE
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            "it cannot be read what data the run began with", file=file, remedy="start a new run"
+        ) from error

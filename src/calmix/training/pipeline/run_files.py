@@ -14,7 +14,7 @@ from pathlib import Path
 
 from calmix.io.directory_lock import only_writer
 from calmix.io.run_directory import RunDirectory
-from calmix.training.checkpoints import MARKER, checkpoints_in
+from calmix.training.checkpoints.resumable import MARKER, checkpoints_in
 from calmix.user_error import UserError, argument
 
 LOCK_FILE = "calmix.lock"

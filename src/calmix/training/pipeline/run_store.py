@@ -2,7 +2,7 @@
 
 DIR/<fingerprint>/               a run, finished or to be continued
     <fingerprint>.restored/      weights that were deleted, while they are trained again
-    <fingerprint>.log            what its training said
+    <fingerprint>.log            the output of its training
     <fingerprint>.failure.json   why it failed, until it is tried again
     <fingerprint>.lock           held while somebody works on it
     threshold_passes/            what the filters of doubtful labels have trained
@@ -23,6 +23,9 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.fingerprint import Fingerprints
 from calmix.user_error import UserError
 
+# What those who build on a stored run ask of its `metrics.json`.
+NEEDED = {"splits", "temperature", "seconds", "task", "label_names", "sizes"}
+
 
 class RunStore:
     """Finds runs by what they are made of; `stages.run_for` makes those that are missing."""
@@ -42,8 +45,8 @@ class RunStore:
         """Whether a run is finished and its files are as they were then."""
         run = self.run(fingerprint)
         try:
-            return run.is_finished and run.damage() is None
-        except (OSError, ValueError):  # the list of its files is damaged itself
+            return run.is_finished and run.metrics().keys() >= NEEDED and run.damage() is None
+        except (OSError, ValueError, UserError):  # the list of its files is damaged itself
             return False
 
     @property
@@ -112,9 +115,17 @@ def make_resumable(run: RunDirectory, config: TrainConfig) -> None:
         return
     if not run.config_file.is_file():
         shutil.rmtree(run.path)  # killed before anything was written that could be continued
-    elif config.differences(TrainConfig.from_dict(run.config())):
+    elif not _has_config(run, config):
         # The fingerprint says that it is the same run: only the places of files or the bins are others.
         write_yaml(run.config_file, config.as_dict())
+
+
+def _has_config(run: RunDirectory, config: TrainConfig) -> bool:
+    """Whether the file of a run says what its configuration is; a damaged one does not."""
+    try:
+        return not config.differences(TrainConfig.from_dict(run.config()))
+    except (UserError, TypeError):
+        return False
 
 
 def one_line(error: BaseException) -> str:

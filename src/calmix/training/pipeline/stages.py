@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calmix.io.cache_directory import cache_directory
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
+from calmix.runtime.cache_directory import cache_directory
 from calmix.runtime.hardware import broadcast_from_rank0, wait_for_all_processes
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TrainConfig
@@ -28,6 +29,7 @@ from calmix.training.pipeline.recipe import form_group, train_alone
 from calmix.training.pipeline.run_files import tidy_finished, writing_to
 from calmix.training.pipeline.run_store import RunStore, list_model_again, make_resumable
 from calmix.training.pipeline.settling import settled_to_train
+from calmix.user_error import UserError
 
 
 def default_store() -> RunStore:
@@ -52,6 +54,8 @@ def train_staged(
     check_output(run, config, resume=resume)
     if run.is_finished:
         tidy_finished(run)
+        if store is None and needs_plain_run(config) and config.plain_run is None:
+            tidy_cache(config)
         return run
     with writing_to(run):
         # Again: another process may have ended in between.
@@ -94,6 +98,16 @@ def _train_staged(
     if is_cache and fingerprint is not None and not is_teacher and is_first_process():
         store.drop_model(fingerprint)  # its dynamics are what later runs come for, and they are small
     return run
+
+
+def tidy_cache(config: TrainConfig) -> None:
+    """Drop the weights of a first stage that a process killed at its very end has left in the cache."""
+    store = default_store()
+    with suppress(UserError, OSError):  # the data may have moved since: the run is finished all the same
+        fingerprint = store.fingerprints.of(plain_config(config))
+        if is_first_process() and store.run(fingerprint).model.is_dir() and not config.teacher:
+            with store.locked(fingerprint):
+                store.drop_model(fingerprint)
 
 
 def run_for(store: RunStore, config: TrainConfig, fingerprint: str | None = None) -> RunDirectory:

@@ -1,0 +1,112 @@
+"""A temperature for no domain in particular, fitted on perturbed validation rows.
+
+Out of domain a model is wrong more often than its confidence says. Without any data of that domain, damaged
+rows of its own are the nearest thing (`data.perturbation`): four copies of every validation row, with its
+label. The price is paid in domain, where this temperature is too high. It is a second calibrator beside the
+run's own, in a directory of its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
+from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.held_out import HeldOut
+from calmix.calibration.predictions import Predictions
+from calmix.data.perturbation import COPIES, perturbed
+from calmix.data.rows import Rows
+from calmix.inference.calibrated_directory import (
+    Calibrated,
+    CalibrationSource,
+    write_calibrated,
+)
+from calmix.inference.prediction import predict_with_checkpoint
+from calmix.inference.run_rows import rows_of_run
+from calmix.io.run_directory import RunDirectory
+from calmix.io.writing import check_new_directory
+from calmix.user_error import UserError, argument
+
+FITTED_ON = "perturbed validation rows"
+
+
+def adapt_perturbed(
+    source: Path,
+    output: Path,
+    *,
+    seed: int = 0,
+    card: Callable[[Mapping[str, Any]], str] | None = None,
+    trust_remote_code: bool = False,
+) -> Calibrated:
+    """Fit a temperature on damaged copies of a run's validation rows."""
+    check_new_directory(output)
+    if not (source / "config.yaml").is_file():
+        raise UserError(
+            f"{argument('perturbed')} needs the validation rows of a run",
+            file=source,
+            remedy="name a run directory that 'calmix train' has made",
+        )
+    run = RunDirectory.open(source)
+    rows = rows_of_run(run, remedy="restore the file, or train again")["validation"]
+    length = run.config()["max_length"]
+    fitting = perturbed_predictions(
+        run.model, rows, seed=seed, max_length=length, trust_remote_code=trust_remote_code
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        calibrator = TemperatureScaling().fit(fitting)
+    others = {name: predictions_of_run(run, name, calibrated=True) for name in run.splits()}
+    held_out = {
+        name: HeldOut(
+            "held-out",
+            before,
+            calibrate_predictions(calibrator, before),
+            before_in_sample=name == "validation",
+        )
+        for name, before in others.items()
+    }
+    opened = CalibrationSource(fitting, run.model, others, rows, length, is_run=True)
+    facts = {
+        "method": "perturbed",
+        "already_calibrated": False,
+        "adapted_to": None,
+        "perturbation": {"copies": COPIES, "seed": seed, "accuracy": float(fitting.correct().mean())},
+        "notes": [
+            "for data of an unknown domain; in domain the run's own model is better calibrated",
+        ],
+        "warnings": [str(warning.message) for warning in said],
+    }
+    return write_calibrated(
+        opened,
+        calibrator,
+        output,
+        FITTED_ON,
+        facts,
+        held_out=held_out,
+        card=card,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def perturbed_predictions(
+    checkpoint: Path, rows: Rows, *, seed: int, max_length: int | None, trust_remote_code: bool
+) -> Predictions:
+    """What a checkpoint says about all damaged copies of labelled rows."""
+    logits = [
+        predict_with_checkpoint(
+            checkpoint,
+            perturbed(rows, copy, seed=seed),
+            max_length=max_length,
+            trust_remote_code=trust_remote_code,
+        )
+        for copy in range(COPIES)
+    ]
+    return Predictions.from_logits(
+        np.concatenate(logits), np.tile(rows.labels, COPIES), class_names=rows.label_names
+    )

@@ -1,0 +1,115 @@
+"""What the values of a record must be: a damaged or edited `metrics.json` is found where it is read, not as a
+TypeError in the middle of the work.
+
+A shape is a type, a tuple of types, `NUMBER`, `{key: shape}`, `Each(shape)` for all values of an object, or
+`[shape]` for all elements of a list. A missing key is no flaw: `Record` names it where it is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calmix.io.records import damaged
+
+NOTHING = type(None)
+NUMBER, MAYBE = "number", "number or null"
+
+
+class Each(NamedTuple):
+    """All values of an object have this shape."""
+
+    shape: Any
+
+
+TEXT = (str, NOTHING)
+MEASURED = {"n": MAYBE, "accuracy": MAYBE, "nll": MAYBE, "ece": MAYBE, "brier": MAYBE}
+METRICS = {
+    "method": str, "model": str, "seed": int, "temperature": NUMBER, "seconds": NUMBER, "device": str,
+    "ece_bins": int, "ece_edges": str, "task": str, "label_names": [str], "learning_rate": NUMBER,
+    "epochs": int, "select_by": str, "sizes": Each(int), "effective_options": dict,
+    "splits": Each({"uncalibrated": MEASURED, "calibrated": MEASURED}),
+    "history": [{"epoch": int, "chosen": bool, "validation_nll": MAYBE, "accuracy": MAYBE}],
+    "learning": dict,
+    "data_checks": [{"severity": str, "split": str, "message": str, "count": int}],
+    "files": Each({"bytes": int}),
+    "pixels": dict,
+    "distillation": dict,
+}  # fmt: skip
+CONFIG = {
+    "train": str, "validation": TEXT, "test": [str], "output": str, "model": str, "method": str, "seed": int,
+    "max_length": (int, NOTHING), "epochs": int, "batch_size": int, "learning_rate": NUMBER,
+    "label_smoothing": NUMBER, "method_options": dict, "model_options": dict, "trainer": dict,
+    "label_map": dict, "teacher": [str], "device": str, "threads": int, "train_region": str,
+    **{f"{name}_column": TEXT for name in ("text", "pair", "choices", "label", "id", "image")},
+}  # fmt: skip
+CALIBRATION = {
+    "method": str, "temperature": (float, int, NOTHING), "fitted_on": str, "n": int, "nll_before": NUMBER,
+    "nll_after": NUMBER, "at_bound": TEXT, "warnings": [str], "folded": bool, "class_names": [str],
+    "held_out": Each(dict), "notes": [str],
+}  # fmt: skip
+ARM = {"name": str, "method": str, "options": dict, "settings": dict}
+COMPARED = {
+    "methods": [str], "seeds": [int], "margin": NUMBER, "bins": (str, int, list), "closed": str,
+    "train": str, "test": [str], "model": str, "keep_models": str, "vary": [str], "threads": (int, NOTHING),
+}  # fmt: skip
+PLAN = {
+    "config": COMPARED, "arms": [ARM], "cells": [{"arm": str, "seed": int, "fingerprint": str}], "store": str,
+}  # fmt: skip
+RESULTS = {"config": COMPARED, "arms": [ARM], "failures": [{"arm": str, "seed": int, "reason": str}]}
+
+
+def check_shape(record: Mapping[str, Any], shape: Any, file: Path) -> None:
+    """Refuse a record with a value that is not what its key says.
+
+    >>> check_shape({"seed": 3, "label_names": ["no", "yes"]}, METRICS, Path("metrics.json"))
+    >>> check_shape({"label_names": ["no", 3]}, METRICS, Path("metrics.json"))
+    Traceback (most recent call last):
+    calmix.user_error.UserError: metrics.json: damaged: label_names[1] is a number; restore it, or make it
+    again
+    """
+    problem = _flaw(record, shape, "")
+    if problem is not None:
+        raise damaged(file, problem)
+
+
+def _flaw(value: Any, shape: Any, place: str) -> str | None:
+    if shape == MAYBE and value is None:
+        return None
+    if shape in (NUMBER, MAYBE):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"{place} is {_named(value)}"
+        return None if math.isfinite(value) else f"{place} is {value}"
+    if isinstance(shape, Each | dict):
+        if not isinstance(value, Mapping):
+            return f"{place} is {_named(value)}"
+        parts = [
+            (
+                f"{place}.{key}" if place else str(key),
+                inner,
+                shape.shape if isinstance(shape, Each) else shape[key],
+            )
+            for key, inner in value.items()
+            if isinstance(shape, Each) or key in shape
+        ]
+    elif isinstance(shape, list):
+        if not isinstance(value, list | tuple):
+            return f"{place} is {_named(value)}"
+        parts = [(f"{place}[{number}]", inner, shape[0]) for number, inner in enumerate(value)]
+    else:
+        kinds = shape if isinstance(shape, tuple) else (shape,)
+        is_kind = isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds)
+        return None if is_kind else f"{place} is {_named(value)}"
+    return next((flaw for part in parts if (flaw := _flaw(part[1], part[2], part[0])) is not None), None)
+
+
+def _named(value: Any) -> str:
+    """
+    >>> _named({}), _named([1]), _named("a"), _named(2), _named(None), _named(True)
+    ('an object', 'a list', 'text', 'a number', 'null', 'a truth value')
+    """
+    kinds = {bool: "a truth value", int: "a number", float: "a number", str: "text", NOTHING: "null"}
+    names: dict[Any, str] = {**kinds, list: "a list"}
+    return names.get(type(value), "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}")

@@ -1,0 +1,254 @@
+"""`ood.html`: how well a run's confidence tells familiar data from other data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calmix.calibration.uncertainty.ood_verdict import FAIR, GOOD
+from calmix.report.pages.axes import number_axis, percent_axis
+from calmix.report.pages.page import (
+    Answer,
+    Beside,
+    Block,
+    Chart,
+    Fact,
+    Facts,
+    Page,
+    Prose,
+    Section,
+    Tone,
+    Verdict,
+    write_page,
+)
+from calmix.report.pages.plot import Legend, Plot
+from calmix.report.tables import Column, Table
+
+SCORE_TITLES = {
+    "msp": "confidence",
+    "max_logit": "largest logit",
+    "energy": "energy",
+    "entropy": "entropy",
+    "mc_msp": "confidence, MC",
+    "mc_entropy": "entropy, MC",
+}
+METRIC_TITLES = {
+    "auroc": ("AUROC %", "the chance that a familiar row scores above another; 50 is guessing"),
+    "aupr_in": ("AUPR in %", "average precision of finding familiar rows"),
+    "aupr_out": ("AUPR out %", "average precision of finding the others"),
+    "fpr95": ("FPR@95 %", "others that pass where 95 % of the familiar rows do; smaller is better"),
+}
+STAGE_TITLES = {
+    "uncalibrated": "Raw",
+    "calibrated": "After temperature scaling",
+    "mc_dropout": "MC dropout, raw",
+}
+KINDS = ("blue", "red", "green", "yellow", "purple", "cyan", "grey")
+
+
+def write_ood_report(result: Mapping[str, Any], path: Path) -> Path:
+    """Write the page of what `calmix ood` found."""
+    return write_page(ood_page(result), path)
+
+
+def detection_table(result: Mapping[str, Any]) -> Table:
+    """One row for every out-set, stage and score, with 95 % intervals."""
+    columns = [Column(title, meaning) for title, meaning in METRIC_TITLES.values()]
+    rows = tuple(
+        (
+            found["out"],
+            STAGE_TITLES[found["stage"]].lower(),
+            SCORE_TITLES[found["score"]],
+            *(with_interval(found, metric) for metric in METRIC_TITLES),
+        )
+        for found in result["scores"]
+    )
+    return Table(
+        caption=f"Detection of other data than {result['in']}, with 95 % intervals",
+        columns=(
+            Column("Other data", numeric=False),
+            Column("Stage", numeric=False),
+            Column("Score", numeric=False),
+            *columns,
+        ),
+        rows=rows,
+        grouped=True,
+    )
+
+
+def headline_table(result: Mapping[str, Any]) -> Table:
+    """What fits in a terminal: AUROC before and after temperature scaling, FPR@95 after."""
+    by_stage = {(found["out"], found["score"], found["stage"]): found for found in result["scores"]}
+    pairs = dict.fromkeys((found["out"], found["score"]) for found in result["scores"])
+    rows = []
+    for out, score in pairs:
+        before, after = (by_stage[out, score, stage] for stage in ("uncalibrated", "calibrated"))
+        cells = [with_interval(before, "auroc"), with_interval(after, "auroc")]
+        rows.append((out, SCORE_TITLES[score], *cells, f"{100 * after['fpr95']:.1f}"))
+    return Table(
+        caption=f"Detection of other data than {result['in']}, with 95 % intervals",
+        columns=(
+            Column("Other data", numeric=False),
+            Column("Score", numeric=False),
+            Column("AUROC %, raw"),
+            Column("AUROC %, calibrated"),
+            Column("FPR@95 %"),
+        ),
+        rows=tuple(rows),
+        grouped=True,
+    )
+
+
+def with_interval(found: Mapping[str, Any], metric: str) -> str:
+    """
+    >>> with_interval({"auroc": 0.9312, "auroc_ci": [0.92, 0.9455]}, "auroc")
+    '93.1 [92.0, 94.5]'
+    """
+    low, high = found[f"{metric}_ci"]
+    return f"{100 * found[metric]:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def ood_page(result: Mapping[str, Any]) -> Page:
+    sets = result["sets"]
+    stages = list(sets[0]["mean_confidence"])
+    charts = tuple(
+        confidence_chart(result["histograms"], stage, STAGE_TITLES[stage], confidence_caption(result, stage))
+        for stage in stages
+    )
+    blocks: list[Block] = [Prose(note, "note") for note in result["notes"]]
+    return Page(
+        title="Does the model know what it does not know?",
+        lead=answer_sentence(result),
+        facts=Facts(
+            (
+                Fact("Run", Path(result["run"]).name, result["run"]),
+                Fact("Method", str(result["method"])),
+                Fact("Temperature", f"{result['temperature']:.3f}"),
+                Fact("MC dropout", f"{result['mc_dropout']} passes" if result["mc_dropout"] else "none"),
+                *(Fact(one["name"], f"{one['rows']:,} rows") for one in sets),
+            )
+        ),
+        answer=Answer(ood_verdicts(result), _steps(result), charts[-1:]),
+        sections=(
+            Section("Confidence", (Beside(charts),)),
+            Section(
+                "Detection",
+                (detection_table(result), *(Prose(line) for line in conclusions(result)[-2:]), *blocks),
+            ),
+            Section("How to read this", tuple(Prose(text) for text in READING)),
+        ),
+    )
+
+
+READING = (
+    "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
+    "of the other set: 50 % is guessing, 100 % is perfect.",
+    "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
+    "entropy; MC: of the mean over passes with dropout on. MC dropout, raw, has no temperature in its "
+    "passes.",
+    "A temperature changes the order of rows by confidence only where there are more than two classes, and "
+    "that of rows by their largest logit never.",
+    "Intervals are percentiles of a bootstrap over the rows of both sets; not over runs.",
+)
+
+
+def conclusions(result: Mapping[str, Any]) -> list[str]:
+    """The verdicts, the score to reject rows by, and what its threshold does to every set."""
+    recommended, rejection = result["recommended"], result["rejection"]
+    lines = [
+        *result["verdicts"],
+        f"recommended score: {SCORE_TITLES[recommended['score']]}; {recommended['reason']}",
+    ]
+    if rejection["threshold"] is None:
+        return [*lines, rejection["rule"]]
+    shares = ", ".join(f"{100 * share:.1f} % of {name}" for name, share in rejection["rejected"].items())
+    return [*lines, f"{rejection['rule']}; it rejects {shares}"]
+
+
+def answer_sentence(result: Mapping[str, Any]) -> str:
+    """Whether the model notices data that it was not trained for, by the recommended score."""
+    aurocs = recommended_aurocs(result)
+    noticed = [name for name, auroc in aurocs.items() if auroc >= FAIR]
+    missed = [name for name in aurocs if name not in noticed]
+    score = SCORE_TITLES[result["recommended"]["score"]]
+    if not missed:
+        return f"Yes: the {score} score tells {_listed(noticed)} from {result['in']}."
+    if not noticed:
+        return f"No: the {score} score does not tell {_listed(missed)} from {result['in']}."
+    return (
+        f"Partly: the {score} score tells {_listed(noticed)} from {result['in']}, but not {_listed(missed)}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+def recommended_aurocs(result: Mapping[str, Any]) -> dict[str, float]:
+    """By set, of the recommended score after temperature scaling."""
+    score = result["recommended"]["score"]
+    wanted = [found for found in result["scores"] if found["score"] == score]
+    staged = [found for found in wanted if found["stage"] == "calibrated"] or wanted
+    return {found["out"]: float(found["auroc"]) for found in staged}
+
+
+def ood_verdicts(result: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """The verdicts on every set, then what happens to the mean confidence there."""
+    aurocs = list(recommended_aurocs(result).values())
+    first, *others = result["sets"]
+    means = ", ".join(f"on {one['name']} {_percent(one)}" for one in others)
+    lines = [
+        Verdict(_tone(auroc), "", text)
+        for auroc, text in zip(
+            [*aurocs, *[aurocs[-1]] * len(result["verdicts"])], result["verdicts"], strict=False
+        )
+    ]
+    words = f"On {first['name']} the calibrated model has a mean confidence of {_percent(first)}, {means}."
+    return (*lines, Verdict("unknown", "", words))
+
+
+def _tone(auroc: float) -> Tone:
+    return "good" if auroc >= GOOD else "fair" if auroc >= FAIR else "bad"
+
+
+def _steps(result: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{line[:1].upper()}{line[1:]}.", "") for line in conclusions(result)[-2:])
+
+
+def _percent(one: Mapping[str, Any]) -> str:
+    return f"{100 * one['mean_confidence']['calibrated']:.1f} %"
+
+
+def confidence_caption(result: Mapping[str, Any], stage: str) -> str:
+    means = [f"{one['name']} {100 * one['mean_confidence'][stage]:.1f} %" for one in result["sets"]]
+    return f"The share of rows by confidence. Mean confidence: {', '.join(means)}."
+
+
+def confidence_chart(histograms: Mapping[str, Any], stage: str, title: str, caption: str) -> Chart:
+    """One outline for every set; the familiar one is filled."""
+    edges = histograms["edges"]
+    shares = {name: by_stage[stage] for name, by_stage in histograms["shares"].items()}
+    highest = [100 * share for each in shares.values() for share in each]
+    used = [place for each in shares.values() for place, share in enumerate(each) if share]
+    start = edges[min(used, default=0)]
+    plot = Plot(percent_axis(start, edges[-1], "confidence"), number_axis(highest, "rows, %", zero=True), 300)
+    entries = []
+    for place, (name, heights) in enumerate(shares.items()):
+        kind = KINDS[place % len(KINDS)]
+        entries.append((name, kind))
+        outline: list[tuple[float, float | None]] = []
+        for left, right, share in zip(edges, edges[1:], heights, strict=False):
+            if right <= start:
+                continue
+            tip = f"{name}: confidence {left:.2f} to {right:.2f}, {100 * share:.1f} % of the rows"
+            outline += [(left, 100 * share), (right, 100 * share)]
+            if place == 0:
+                plot.bar((left, right), (0.0, 100 * share), f"{kind} faint", tip)
+        plot.line(outline, kind, name)
+    legend = Legend(
+        tuple(("box" if place == 0 else "line", kind, name) for place, (name, kind) in enumerate(entries))
+    )
+    return Chart(
+        plot.svg(f"Histogram of confidence, {stage}. {caption}"), title, caption, legend, "confidence"
+    )

@@ -1,0 +1,98 @@
+"""The metrics section: a table that anybody can read, the full one, and what its columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calmix.report.pages.page import Block, Details, Prose
+from calmix.report.run.verdict import WORDS, mean_confidence, noise_limit, tone_of
+from calmix.report.tables import (
+    IN_SAMPLE,
+    IN_SAMPLE_NOTE,
+    METRICS,
+    Column,
+    Table,
+    is_in_sample,
+    metrics_table,
+)
+
+# What a number answers, for readers who have never met its name.
+QUESTIONS = {
+    "accuracy": "How often is the model right?",
+    "nll": "How good are the probabilities as a whole? A confident mistake costs most.",
+    "brier": "The same as a squared error: how far are the probabilities from what happened?",
+    "ece": "How far is the stated confidence from the accuracy, on average?",
+    "ece_noise_floor": "What ECE would pure chance give a perfect model with this many rows?",
+    "adaptive_ece": "The ECE again, with bins that hold equally many rows.",
+    "classwise_ece": "The ECE of every class, not only of the predicted one.",
+    "oe": "OE: how much of the error is claiming too much? Too little confidence counts nothing.",
+    "mce": "MCE: how bad is the worst bin? One bin with few rows can make it large.",
+    "aurc": "AURC: how well does confidence sort right from wrong answers? The error rate, averaged over all "
+    "shares of rows that one could accept.",
+    "augrc": "AUGRC: the same question, counted among all rows: how many are accepted and wrong, on average?",
+    "confidence_gap": "Is the model over- or underconfident on average?",
+    "mcc": "How right is the model where one class is much larger than the others?",
+    "top5_accuracy": "How often is the label among the five most probable classes?",
+}
+
+
+def metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
+    meanings = Table(
+        caption="What the columns mean; every one but accuracy, MCC and top-5 is better when nearer to 0",
+        columns=(
+            Column("Metric", numeric=False),
+            Column("It answers", numeric=False),
+            Column("Definition", numeric=False),
+        ),
+        rows=tuple(
+            (metric.title, QUESTIONS.get(metric.key, ""), metric.meaning)
+            for metric in METRICS
+            if metric.key != "n"
+        ),
+    )
+    return (
+        plain_table(metrics),
+        Prose("The same in full, raw and after temperature scaling:"),
+        metrics_table(metrics),
+        Details("What the columns mean: ECE, OE, MCE, AURC, AUGRC and the others", (meanings,)),
+    )
+
+
+def plain_table(metrics: Mapping[str, Any]) -> Table:
+    """What the saved model claims and what came true, one line for every split."""
+    rows, marked = [], False
+    for split, stages in metrics["splits"].items():
+        values = stages["calibrated"]
+        flattering = is_in_sample(stages, "calibrated")
+        marked = marked or flattering
+        gap = mean_confidence(values) - values["accuracy"]
+        rows.append(
+            (
+                f"{split} {IN_SAMPLE}" if flattering else split,
+                f"{values['n']:,}",
+                f"{100 * values['accuracy']:.1f}",
+                f"{100 * mean_confidence(values):.1f}",
+                f"{100 * gap:+.1f}",
+                f"{100 * values['ece']:.1f}",
+                f"{100 * noise_limit(values):.1f}",
+                f"confidence {WORDS[tone_of(values)]}",
+            )
+        )
+    return Table(
+        caption="The saved model: what it claims, and how often it is right",
+        columns=(
+            Column("Rows of", numeric=False),
+            Column("Rows"),
+            Column("Right %"),
+            Column("Claimed %", "mean confidence"),
+            Column("Difference", "claimed minus right, in points: above 0 is overconfident"),
+            Column("Off by %", "expected calibration error: the mean difference over bins of confidence"),
+            Column(
+                "Chance alone %", "a perfectly calibrated model stays below this ECE in 95 of 100 samples"
+            ),
+            Column("In words", numeric=False),
+        ),
+        rows=tuple(rows),
+        notes=(f"{IN_SAMPLE} {IN_SAMPLE_NOTE}",) if marked else (),
+    )

@@ -1,0 +1,140 @@
+"""The reliability diagram: accuracy against confidence, with what chance alone would show.
+
+For each bin of confidence a mark shows the accuracy with its 95 % Clopper-Pearson interval. The grey box is
+where the accuracy of a perfectly calibrated model would lie in 95 of 100 samples of this size: the binomial
+quantiles at the bin's mean confidence (a consistency bar, Bröcker & Smith 2007). Marks below it are
+overconfident, marks above underconfident. The histogram at the bottom shows where the rows are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calmix.calibration.metrics.binning import Closed, ReliabilityBins, reliability_bins
+from calmix.calibration.predictions import Predictions
+from calmix.report.pages.axes import Axis, percent_axis
+from calmix.report.pages.page import Chart
+from calmix.report.pages.plot import Legend, Plot, Shape, Swatch
+from calmix.report.tables import Column, Table
+
+Side = Literal["over", "under", "within"]
+MARKS: dict[Side, tuple[Shape, str, str]] = {
+    "within": ("circle", "blue", "within the noise"),
+    "over": ("down", "red", "overconfident"),
+    "under": ("up", "yellow", "underconfident"),
+}
+# The share of the height that the diagram takes; below it the histogram.
+DIAGRAM = 0.8
+
+
+def noise_band(
+    rows: NDArray[np.int64], mean_confidence: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Accuracies that a perfectly calibrated model shows in 95 of 100 samples; NaN for empty bins.
+
+    >>> low, high = noise_band(np.array([10, 0]), np.array([0.5, np.nan]))
+    >>> low.tolist(), high.tolist()
+    ([0.2, nan], [0.8, nan])
+    """
+    from scipy.stats import binom
+
+    filled = rows > 0
+    trials, share = np.where(filled, rows, 1), np.where(filled, mean_confidence, 0.5)
+    low, high = (binom.ppf(level, trials, np.minimum(share, 1.0)) / trials for level in (0.025, 0.975))
+    return np.where(filled, low, np.nan), np.where(filled, high, np.nan)
+
+
+def side_of(accuracy: float, low: float, high: float) -> Side:
+    """
+    >>> side_of(0.5, 0.6, 0.8), side_of(0.7, 0.6, 0.8)
+    ('over', 'within')
+    """
+    return "over" if accuracy < low else "under" if accuracy > high else "within"
+
+
+def reliability_chart(
+    predictions: Predictions,
+    *,
+    title: str,
+    caption: str,
+    bins: int = 15,
+    closed: Closed = "right",
+    height: int = 280,
+    name: str = "reliability",
+) -> Chart:
+    """Accuracy per bin of top-label confidence, above the histogram of confidence."""
+    binned = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
+    low, high = noise_band(binned.count, binned.mean_confidence)
+    # No top-label confidence lies below 1/C: the axis starts at the edge of that bin.
+    start = min(float(np.floor(bins / predictions.classes + 1e-9) / bins), 0.9)
+    plot = Plot(
+        percent_axis(start, 1, "confidence", wanted=4), _upper(percent_axis(0, 1, "accuracy")), height
+    )
+    filled = np.flatnonzero(binned.count).tolist()
+    for place in filled:
+        left, right = max(float(binned.lower[place]), start), float(binned.upper[place])
+        room = 0.06 * (right - left)
+        box, tip = (left + room, right - room), bin_words(binned, place)
+        plot.bar(box, (float(low[place]), max(float(high[place]), float(low[place]) + 0.004)), "band", tip)
+        floor, share = plot.y.low, float(binned.count[place] / binned.count.max())
+        plot.bar(box, (floor, floor - 0.85 * floor * share), "histogram", tip)
+    plot.line([(start, start), (1.0, 1.0)], "grey dashed thin")
+    sides = set[Side]()
+    for place in filled:
+        side = side_of(float(binned.accuracy[place]), float(low[place]), float(high[place]))
+        sides.add(side)
+        shape, kind, _ = MARKS[side]
+        at, tip = max(float(binned.mean_confidence[place]), start), bin_words(binned, place)
+        ends = [(at, float(binned.accuracy_low[place])), (at, float(binned.accuracy_high[place]))]
+        plot.line(ends, f"{kind} thin", tip)
+        plot.mark(at, float(binned.accuracy[place]), shape, kind, tip)
+    entries: list[tuple[Swatch, str, str]] = [MARKS[side] for side in MARKS if side in sides]
+    legend = Legend((*entries, ("box", "band", "noise of a perfect model")))
+    return Chart(plot.svg(f"Reliability diagram, {title}. {caption}"), title, caption, legend, name)
+
+
+def _upper(axis: Axis) -> Axis:
+    """The axis in the upper part of the drawing: room for the histogram below 0."""
+    return Axis(axis.high - (axis.high - axis.low) / DIAGRAM, axis.high, axis.ticks, axis.title)
+
+
+def bin_words(binned: ReliabilityBins, place: int) -> str:
+    """What a bin holds, for a reader who points at it."""
+    return (
+        f"confidence {100 * binned.lower[place]:.1f} to {100 * binned.upper[place]:.1f} %: "
+        f"{binned.count[place]:,} rows, mean confidence {100 * binned.mean_confidence[place]:.1f} %, "
+        f"accuracy {100 * binned.accuracy[place]:.1f} % "
+        f"[{100 * binned.accuracy_low[place]:.1f}, {100 * binned.accuracy_high[place]:.1f}]"
+    )
+
+
+def reliability_table(predictions: Predictions, *, bins: int = 15, closed: Closed = "right") -> Table:
+    """The numbers of the diagram, for readers who cannot see it or want to copy them."""
+    binned = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
+    rows = []
+    for place in np.flatnonzero(binned.count):
+        gap = binned.mean_confidence[place] - binned.accuracy[place]
+        rows.append(
+            (
+                f"{100 * binned.lower[place]:.1f} to {100 * binned.upper[place]:.1f}",
+                f"{binned.count[place]:,}",
+                f"{100 * binned.mean_confidence[place]:.1f}",
+                f"{100 * binned.accuracy[place]:.1f} "
+                f"[{100 * binned.accuracy_low[place]:.1f}, {100 * binned.accuracy_high[place]:.1f}]",
+                f"{100 * gap:+.1f}",
+            )
+        )
+    return Table(
+        caption="The bins of the diagram, in percent; empty bins are left out",
+        columns=(
+            Column("Confidence %", numeric=False),
+            Column("Rows"),
+            Column("Mean confidence %"),
+            Column("Accuracy % [95 %]"),
+            Column("Gap %", "mean confidence minus accuracy: positive where the model is overconfident"),
+        ),
+        rows=tuple(rows),
+    )

@@ -1,0 +1,297 @@
+"""`report.html`: one run on one page, from the files of its directory.
+
+The first screen says whether the confidence can be trusted and what to do next; below it the predictions can
+be explored (bins, temperature, threshold, rows), then come the metrics, the training and what went into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.predictions import Predictions
+from calmix.io.run_directory import RunDirectory
+from calmix.report.learning import TITLE, has_not_learned, learning_blocks, learning_notes
+from calmix.report.pages.page import (
+    Answer,
+    Beside,
+    Block,
+    Code,
+    Details,
+    Page,
+    Prose,
+    Section,
+    Widget,
+    write_page,
+)
+from calmix.report.prior_correction import correction_blocks
+from calmix.report.run.dynamics_summary import (
+    POINTS,
+    DynamicsSummary,
+    data_map_chart,
+    lowest_margin_table,
+    region_means_table,
+)
+from calmix.report.run.explorer import explorer_data
+from calmix.report.run.guidance import guidance_blocks
+from calmix.report.run.headline import run_facts
+from calmix.report.run.history import error_chart, history_chart, history_table, regime
+from calmix.report.run.metrics_section import metrics_blocks
+from calmix.report.run.next_steps import next_steps
+from calmix.report.run.reliability import reliability_chart, reliability_table
+from calmix.report.run.row_sections import row_sections
+from calmix.report.run.row_texts import split_texts, training_texts
+from calmix.report.run.verdict import judged_splits, sentence, verdicts
+from calmix.report.tables import (
+    IN_SAMPLE_NOTE,
+    OUTSIDE_NOTE,
+    WITHIN_NOISE_NOTE,
+    Column,
+    Table,
+    ece_text,
+    is_in_sample,
+    is_outside_interval,
+    is_within_noise,
+)
+
+EXPLORER_SCRIPTS = (
+    "drawing.js",
+    "statistics.js",
+    "explorer_data.js",
+    "explorer_charts.js",
+    "explorer_page.js",
+)
+# Pictures of the first screen; the others are further down.
+PICTURES = 2
+
+
+def write_run_report(
+    run: RunDirectory,
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    texts: Mapping[str, str] | None = None,
+    rows: Mapping[str, Sequence[str]] | None = None,
+) -> Path:
+    """Write `report.html` of a run.
+
+    `metrics`: the content of `metrics.json`, for a caller that writes that file last. `texts`: row id to text
+    of training rows, shown beside the rows that are probably mislabelled; `rows`: the texts of each split in
+    the order of its predictions. Both are read again from the files of the run if left out, since the run
+    directory holds no texts.
+    """
+    metrics = run.metrics() if metrics is None else metrics
+    texts = training_texts(run) if texts is None else texts
+    rows = split_texts(run) if rows is None else rows
+    return write_page(run_page(run, metrics, texts, rows), run.report_file)
+
+
+def run_page(
+    run: RunDirectory,
+    metrics: Mapping[str, Any],
+    texts: Mapping[str, str] | None = None,
+    rows: Mapping[str, Sequence[str]] | None = None,
+) -> Page:
+    """The report as data."""
+    splits = {split: predictions_of_run(run, split) for split in metrics["splits"]}
+    sections = [Section(TITLE, learning_blocks(metrics))] if has_not_learned(metrics) else []
+    sections += [
+        Section("Explore the predictions", (explorer(splits, metrics, rows),)),
+        Section("Metrics", metrics_blocks(metrics)),
+        Section("Reliability of every split", _reliability_blocks(splits, metrics)),
+    ]
+    if "prior_correction" in metrics:
+        sections.append(Section("Class weights", correction_blocks(metrics)))
+    sections += row_sections(metrics)
+    if metrics.get("history"):
+        sections.append(Section("Training", _training_blocks(metrics)))
+    if run.guidance_file.is_file():
+        title = "Stages" if "plain_run" in run.guidance() else "Groups of rows"
+        sections.append(Section(title, guidance_blocks(run, metrics, texts)))
+    if run.dynamics_file.is_file():
+        sections.append(Section("Training dynamics", _dynamics_blocks(run.dynamics_file, metrics, texts)))
+    sections.append(Section("Data checks", _check_blocks(metrics)))
+    sections.append(Section("How to read this", _reading_blocks(metrics)))
+    sections.append(Section("Configuration", _configuration_blocks(run)))
+    return Page(
+        title=f"{run.path.resolve().name}: {metrics['method']}, seed {metrics['seed']}",
+        lead=sentence(metrics),
+        facts=run_facts(run, metrics),
+        sections=tuple(sections),
+        answer=_answer(run, metrics, splits),
+    )
+
+
+def _answer(run: RunDirectory, metrics: Mapping[str, Any], splits: Mapping[str, Predictions]) -> Answer:
+    validation = splits.get("validation")
+    calibrated = None if validation is None else validation.with_temperature(metrics["temperature"])
+    pictures = tuple(
+        reliability_chart(
+            splits[split].with_temperature(metrics["temperature"]),
+            title=split,
+            caption=reliability_words(metrics, split),
+            bins=metrics["ece_bins"],
+            closed=metrics["ece_edges"],
+            height=240,
+            name=f"reliability-{split}",
+        )
+        for split in judged_splits(metrics)[:PICTURES]
+    )
+    return Answer(verdicts(metrics), next_steps(run.path, metrics, calibrated), (Beside(pictures),))
+
+
+def reliability_words(metrics: Mapping[str, Any], split: str) -> str:
+    """Under a picture of the first screen."""
+    values = metrics["splits"][split]["calibrated"]
+    return f"{values['n']:,} rows, after temperature scaling. On the dashed line, confidence is accuracy."
+
+
+def explorer(
+    splits: Mapping[str, Predictions], metrics: Mapping[str, Any], rows: Mapping[str, Sequence[str]] | None
+) -> Widget:
+    return Widget(
+        template="explorer.html",
+        data=explorer_data(splits, metrics, rows),
+        scripts=EXPLORER_SCRIPTS,
+        values={"splits": list(splits), "first": judged_splits(metrics)[0]},
+    )
+
+
+def _reliability_blocks(splits: Mapping[str, Predictions], metrics: Mapping[str, Any]) -> tuple[Block, ...]:
+    """Every split before and after temperature scaling, as pictures and tables: what prints."""
+    binning = {"bins": metrics["ece_bins"], "closed": metrics["ece_edges"]}
+    blocks: list[Block] = []
+    for split, before in splits.items():
+        stages = metrics["splits"][split]
+        after = before.with_temperature(metrics["temperature"])
+        staged = (("uncalibrated", "raw", before), ("calibrated", "after temperature scaling", after))
+        charts = tuple(
+            reliability_chart(
+                predictions,
+                title=f"{split}, {title}",
+                caption=reliability_caption(stages, stage, predictions),
+                name=f"reliability-{split}-{stage}",
+                **binning,
+            )
+            for stage, title, predictions in staged
+        )
+        tables: list[Block] = []
+        for _, title, predictions in staged:
+            tables += [Prose(f"{split}, {title}:"), reliability_table(predictions, **binning)]
+        blocks += [Beside(charts), Details(f"The bins of {split} as tables", tuple(tables))]
+    return tuple(blocks)
+
+
+def reliability_caption(stages: Mapping[str, Any], stage: str, predictions: Predictions) -> str:
+    """What the diagram shows, in words: gap, ECE with interval, noise floor, and how far to trust them."""
+    values = stages[stage]
+    said, right = float(predictions.confidence().mean()), values["accuracy"]
+    floor = f"{100 * values['ece_noise_floor']:.2f} % on average"
+    if values.get("ece_noise_floor_p95") is not None:
+        floor += f", up to {100 * values['ece_noise_floor_p95']:.2f} % in 95 of 100 draws"
+    sentences = [
+        f"ECE {ece_text(values)} %.",
+        f"A perfectly calibrated model would show {floor} on {values['n']:,} rows.",
+        f"Mean confidence {100 * said:.1f} %, accuracy {100 * right:.1f} %.",
+    ]
+    if is_within_noise(values):
+        sentences.append(f"{WITHIN_NOISE_NOTE}.")
+    if is_outside_interval(values):
+        sentences.append(f"{OUTSIDE_NOTE}.")
+    if is_in_sample(stages, stage):
+        sentences.append(f"{IN_SAMPLE_NOTE[0].upper()}{IN_SAMPLE_NOTE[1:]}.")
+    return " ".join(sentences)
+
+
+def _training_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
+    history = metrics["history"]
+    caption = (
+        "Training loss and validation NLL of every epoch. The epoch with the lowest validation NLL after "
+        "temperature scaling is kept; test rows have no part in the choice."
+    )
+    said = "Uncalibrated ECE and error rate on the validation rows after every epoch."
+    charts = Beside((history_chart(history, caption), error_chart(history, said)))
+    notes = [note for note in (*learning_notes(metrics), regime(history)) if note]
+    return (*(Prose(note, "note") for note in notes), charts, history_table(history))
+
+
+def _dynamics_blocks(
+    path: Path, metrics: Mapping[str, Any], texts: Mapping[str, str] | None
+) -> tuple[Block, ...]:
+    summary = DynamicsSummary.read(path, metrics.get("label_names", ()))
+    drawn = f"{POINTS:,} of {len(summary):,} rows, drawn at random" if len(summary) > POINTS else "all rows"
+    caption = (
+        "Training rows by the probability of their label, averaged over the epochs, and how much "
+        f"that varied ({drawn}). Rows low on the left were learned in no epoch: hard, or mislabelled."
+    )
+    blocks: list[Block] = [data_map_chart(summary, "Data map", caption)]
+    if summary.has_regions:
+        blocks.append(region_means_table(summary))
+    blocks += [
+        lowest_margin_table(summary, texts=texts),
+        Prose(
+            "A low AUM means that another class won over the label in most epochs: look here first.", "note"
+        ),
+    ]
+    return tuple(blocks)
+
+
+def _check_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
+    checks = metrics.get("data_checks")
+    if checks is None:
+        return (Prose("The run recorded no data checks."),)
+    if not checks:
+        return (Prose("The data were checked before training and nothing was found."),)
+    table = Table(
+        caption="What was found in the data before training",
+        columns=(
+            Column("Severity", numeric=False),
+            Column("Split", numeric=False),
+            Column("Finding", numeric=False),
+            Column("Rows"),
+        ),
+        rows=tuple(
+            (
+                str(check["severity"]),
+                str(check.get("split") or "–"),
+                str(check["message"]),
+                f"{check['count']:,}" if check.get("count") is not None else "–",
+            )
+            for check in checks
+        ),
+    )
+    return (table,)
+
+
+def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
+    edge = {"right": "right-closed (a, b]", "left": "left-closed [a, b)"}[metrics["ece_edges"]]
+    notes = [
+        "The ECE of a finite sample is above zero even for a perfect model. The noise floor is what such a "
+        "model shows when correctness is drawn with the stated confidences; compare to it, not to 0.",
+        f"ECE uses {metrics['ece_bins']} bins of equal width, {edge}, on the confidence of the predicted "
+        "class. Values from other bins or edges are not comparable.",
+        "A temperature changes the confidence, not the predicted class: accuracy is the same "
+        "before and after. The saved model carries it: plain softmax of its logits is calibrated.",
+        "The temperature was fitted in domain. On other data, read the numbers of that data: calibration "
+        "does not carry over by itself.",
+    ]
+    flattering = [split for split, stages in metrics["splits"].items() if is_in_sample(stages, "calibrated")]
+    blocks: list[Block] = [Prose(note) for note in notes]
+    if flattering:
+        where = " and ".join(flattering)
+        blocks.insert(0, Prose(f"The calibrated numbers of {where} are {IN_SAMPLE_NOTE}.", "warning"))
+    return tuple(blocks)
+
+
+def _configuration_blocks(run: RunDirectory) -> tuple[Block, ...]:
+    config = run.config()
+    verb = "distill" if config.get("teacher") else "train"
+    return (
+        Prose("The same run again:"),
+        Code(f"calmix {verb} --config config.yaml --output NEW_RUN"),
+        Prose("config.yaml:"),
+        Code(yaml.safe_dump(config, sort_keys=False, allow_unicode=True).rstrip()),
+    )
