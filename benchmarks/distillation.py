@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.steps import PAIRS, EqualRows, Stepper, ratio_of
-from calmix.data.batches import BatchKeys
+from calmix.data.batches.sampler import BatchKeys
 
 RESULTS = Path(__file__).parent / "results" / "distillation.json"
 LIMIT = 1.05

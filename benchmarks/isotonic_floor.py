@@ -3,15 +3,16 @@
     python -m benchmarks.isotonic_floor [--data-dir DIR] [--cache FILE.npz]
 
 Logits of cheap classifiers on real texts and images (`benchmarks/_real_logits.py`), and a nearly perfect
-classifier of 100 classes. Fitted on n rows, tested on up to 4,000 others: NLL and ECE (15 bins), means over
-the classifiers.
+and a noisy, calibrated classifier of 100 classes. Fitted on n rows, tested on up to 4,000 others: NLL and
+ECE (15 bins), means over the classifiers.
 
     none          scikit-learn's result (probabilities of 0 count as 1e-15)
     floor 1/(n+2) every curve within [1/(n+2), 1 - 1/(n+2)]: caps the confidence at 1/(1 + C/n)
     floor / (C-1) the same, divided among the other classes
     uniform       1/(n+2) of the uniform distribution mixed in
     temperature   a share of the temperature-scaled probabilities mixed in
-    calmix        a share of max(C/n, n^(-1/3)) of them, at most 1/2
+    by count      a share of max(C/n, n^(-1/3)) of them, at most 1/2
+    calmix        at least that share, and so much as suits rows left out in five-fold cross-validation
 
 With `--data-dir` it writes `benchmarks/results/isotonic_floor.json`.
 """
@@ -28,7 +29,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks._real_logits import Logits, add_source_options, real_logits
-from calmix.calibration.calibrators.isotonic import IsotonicCalibration, log_odds
+from calmix.calibration.calibrators.isotonic import IsotonicCalibration, least_share, log_odds
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.io.run_directory import write_json
@@ -45,6 +46,15 @@ def perfect() -> Logits:
     logits = generator.normal(size=(len(labels), 100))
     logits[np.arange(len(labels)), labels] += 12
     return Logits("perfect_100", logits, labels)
+
+
+def noisy() -> Logits:
+    """Calibrated logits of which one stands out, by 5 on average: half of the predictions are wrong."""
+    generator = np.random.default_rng(6)
+    logits = generator.normal(size=(12_000, 100))
+    chosen = generator.integers(0, 100, len(logits))
+    logits[np.arange(len(logits)), chosen] += generator.normal(5, 2, len(logits))
+    return Logits("noisy_100", logits, (logits + generator.gumbel(size=logits.shape)).argmax(axis=1))
 
 
 def curves(logits: np.ndarray, labels: np.ndarray, fresh: np.ndarray, floor: float) -> np.ndarray:
@@ -70,6 +80,7 @@ def candidates(logits: np.ndarray, labels: np.ndarray, fresh: np.ndarray) -> dic
         "floor / (C-1)": curves(logits, labels, fresh, part / (classes - 1)),
         "uniform": (1 - part) * bare + part / classes,
         **{f"temperature {name}": (1 - u) * bare + u * scaled for name, u in shares.items()},
+        "by count": (1 - least_share(rows, classes)) * bare + least_share(rows, classes) * scaled,
         "calmix": IsotonicCalibration().fit(logits, labels).predict_proba(fresh),
         "temperature alone": scaled,
     }
@@ -102,12 +113,13 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     started = time.process_time()
-    pools = [*real_logits(options.data_dir, options.cache), perfect()]
+    pools = [*real_logits(options.data_dir, options.cache), perfect(), noisy()]
     cells = [measure(pool, rows) for pool in pools for rows in SIZES if rows <= len(pool.labels) // 2]
     kinds = {
         "2 to 10 classes": lambda cell: cell["classes"] <= 10,
         "100 classes": lambda cell: cell["classifier"].startswith("clouds"),
         "100 classes, perfect": lambda cell: cell["classifier"].startswith("perfect"),
+        "100 classes, noisy": lambda cell: cell["classifier"].startswith("noisy"),
     }
     means: dict[str, Any] = {}
     for kind, belongs in kinds.items():

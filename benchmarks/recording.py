@@ -25,8 +25,8 @@ LIMIT = 0.01
 
 
 def make_trainer(directory: str) -> Any:
+    from calmix.data.batches.encoding import PaddingCollator, encode_rows
     from calmix.data.embedded import movie_reviews
-    from calmix.data.encoding import PaddingCollator, encode_rows
     from calmix.data.sampling import stratified_sample
     from calmix.models.loading import load_classifier, load_tokenizer
     from calmix.runtime.hardware import prepare_processor

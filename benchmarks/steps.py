@@ -108,21 +108,21 @@ class RandomImages:
 
 
 def text_parts() -> dict[str, Any]:
-    from calmix.data.encoding import PaddingCollator
+    from calmix.data.batches.encoding import PaddingCollator
     from calmix.models.loading import load_classifier, load_tokenizer
 
     tokenizer, rows = load_tokenizer("default"), EqualRows()
     return {
         "model": load_classifier("default", task="single", label_names=("a", "b"), seed=0),
         "train_dataset": rows,
-        "known_rows": rows.data_map(),
+        "data_map": rows.data_map(),
         "data_collator": PaddingCollator.for_tokenizer(tokenizer, is_choice=False),
         "processing_class": tokenizer,
     }
 
 
 def image_parts() -> dict[str, Any]:
-    from calmix.data.pixels import PixelCollator
+    from calmix.data.images.pixels import PixelCollator
     from calmix.models.built_in import build_image_network
 
     names = [str(label) for label in range(10)]

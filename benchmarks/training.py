@@ -1,19 +1,27 @@
 """Fine-tuning in calmix beside `transformers.Trainer` and a bare loop, and where the time goes.
 
-    python -m benchmarks.training            all cases: single texts and pairs, 128 and 2,000 rows; an hour
-    python -m benchmarks.training --quick    128 single texts, two epochs; minutes
+    python -m benchmarks.training                            all cases, the parts of a step and of a run
+    python -m benchmarks.training --quick                    128 single texts, five epochs; minutes
+    python -m benchmarks.training --case "pairs, 128 rows" --contender trainer plain    what is named
+    python -m benchmarks.training --case none                only the parts of a step and of a run
 
 All contenders train the same rows with the same network, batch size, learning rate and number of epochs, each
 in its own real training loop. They take turns step by step, so that a busy machine slows all of them alike.
-The time of one over that of another is a ratio; steps are drawn again for its bootstrap interval. The
-validation NLL of each is measured at the end: faster is only faster where it learns the same.
+With one thread (OMP_NUM_THREADS=1) the clock is the CPU time of that thread, which other programs disturb
+least; else it is the wall clock. The time of one over that of another is a ratio; epochs or steps are drawn
+again for its bootstrap interval. The validation NLL of each is measured at the end: faster is only faster
+where it learns the same.
 
     trainer             transformers.Trainer, its defaults but for the batch size and the learning rate
     bare loop           no Trainer: batches of similar length, fused AdamW, clipping, linear decay
     plain, cls-mixup, aum-saliency      calmix; aum-saliency is its second stage, given a data map
+    released, stage 1 and stage 2       the procedure of aum-saliency's released code (`released_guided`)
     plain, random batches               plain without batches of similar length
     plain, dense embeddings             plain with torch's own AdamW for the word embeddings
+    plain, float32 layers               `--precision float32`
+    plain, whole last layer             the last layer for all positions, not for the head's alone
     plain, 4 of 6 layers frozen         `--freeze-layers 4` from the cache
+    plain, lora                         `--lora rank=8:alpha=16:targets=query,value`
 
 Beside them: the parts of a step of plain, and the fixed costs of `calmix train` around its steps.
 """
@@ -36,36 +44,63 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.released_guided import stage_one, stage_two
+
 RESULTS = Path(__file__).parent / "results" / "training.json"
 BATCH, RATE, VALIDATION = 16, 1e-4, 256
 CASES = {
-    "single, 128 rows": ("single", 128, 3),
+    "single, 128 rows": ("single", 128, 8),
     "single, 2000 rows": ("single", 2000, 1),
-    "pairs, 128 rows": ("pair", 128, 3),
+    "pairs, 128 rows": ("pair", 128, 6),
     "pairs, 2000 rows": ("pair", 2000, 1),
 }
-FROZEN = "plain, 4 of 6 layers frozen"
+QUICK_EPOCHS = 5
+FROZEN, LORA = "plain, 4 of 6 layers frozen", "plain, lora"
 CONTENDERS = (
     "trainer",
     "bare loop",
     "plain",
     "cls-mixup",
     "aum-saliency",
+    "released, stage 1",
+    "released, stage 2",
     "plain, random batches",
     "plain, dense embeddings",
+    "plain, float32 layers",
+    "plain, whole last layer",
     FROZEN,
+    LORA,
 )
+STEPS = {"step_of_plain": "plain", "step_of_frozen": FROZEN}
 # Which is divided by which, and what the ratio should be at least.
 RATIOS: dict[str, tuple[str, str, float | None]] = {
-    "plain over trainer's defaults": ("trainer", "plain", 1.7),
+    "plain over trainer's defaults": ("trainer", "plain", 2.2),
     "cls-mixup over trainer's defaults": ("trainer", "cls-mixup", None),
     "aum-saliency over trainer's defaults": ("trainer", "aum-saliency", None),
     "bare loop over trainer's defaults": ("trainer", "bare loop", None),
     "plain over the bare loop": ("bare loop", "plain", 1 / 1.05),
+    # At most 2.1 times a plain run: both stages, of which the first is the plain run.
+    "a plain run over aum-saliency, both stages": ("plain", "plain + aum-saliency", 1 / 2.1),
+    "aum-saliency over the released procedure, both stages": (
+        "released, stage 1 + released, stage 2",
+        "plain + aum-saliency",
+        2.5,
+    ),
     "gain of batches of similar length": ("plain, random batches", "plain", None),
     "gain of lazy embeddings": ("plain, dense embeddings", "plain", None),
+    "gain of bfloat16 layers": ("plain, float32 layers", "plain", None),
+    "gain of the shortened last layer": ("plain, whole last layer", "plain", None),
     "gain of 4 frozen layers": ("plain", FROZEN, 4.0),
+    "gain of 4 frozen layers over float32 and a whole last layer": ("bare loop", FROZEN, None),
+    "gain of LoRA": ("plain", LORA, None),
 }
+
+
+def clock() -> float:
+    """Seconds of this thread where it does all the work, else those on the wall."""
+    import torch
+
+    return time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 class Turns:
@@ -80,10 +115,10 @@ class Turns:
     def wait(self, name: str) -> None:
         with self.condition:
             self.condition.wait_for(lambda: self.names[self.current] == name)
-        self.began = time.perf_counter()
+        self.began = clock()
 
     def step_done(self, name: str) -> None:
-        self.times[name].append(time.perf_counter() - self.began)
+        self.times[name].append(clock() - self.began)
         self._pass_on()
         self.wait(name)
 
@@ -125,7 +160,7 @@ class Case:
     """The rows of a case, and the contenders' loops on them."""
 
     def __init__(self, kind: str, rows: int, epochs: int, folder: str) -> None:
-        from calmix.data.encoding import PaddingCollator
+        from calmix.data.batches.encoding import PaddingCollator
         from calmix.models.loading import load_tokenizer
 
         self.train, self.validation = read_texts(kind, rows)
@@ -134,9 +169,10 @@ class Case:
         self.encoded, self.held_out = self.encode(self.train), self.encode(self.validation)
         self.collator = PaddingCollator.for_tokenizer(self.tokenizer, is_choice=False)
         self.models: dict[str, Any] = {}
+        self.cache_seconds: float | None = None
 
     def encode(self, rows: Any) -> Any:
-        from calmix.data.encoding import encode_rows
+        from calmix.data.batches.encoding import encode_rows
 
         return encode_rows(rows, self.tokenizer, max_length=256)
 
@@ -154,6 +190,9 @@ class Case:
             return self.default_trainer(self.network(name))
         if name == "bare loop":
             return self.bare_loop(self.network(name))
+        if name.startswith("released"):
+            stage, model = stage_one if name.endswith("1") else stage_two, self.network(name)
+            return lambda step_done: void(stage(self, model, BATCH, RATE, step_done))
         return self.calmix(name, self.network(name))
 
     def default_trainer(self, model: Any) -> Callable[[Callable[[], None]], None]:
@@ -197,7 +236,7 @@ class Case:
     def bare_loop(self, model: Any) -> Callable[[Callable[[], None]], None]:
         import torch
 
-        from calmix.data.epoch_order import epoch_batches
+        from calmix.data.batches.epoch_order import epoch_batches
         from calmix.runtime.hardware import prepare_processor
 
         def run(step_done: Callable[[], None]) -> None:
@@ -228,6 +267,8 @@ class Case:
             prepare_processor()
             if name == "plain, dense embeddings":
                 trainer.lazy_embedding = lambda: None
+            if name == "plain, whole last layer":
+                trainer._probe = lambda: None
             self.run_trainer(trainer, step_done)
 
         return run
@@ -239,7 +280,7 @@ class Case:
 
         method = name.split(",")[0]
         trainer = MixupTrainer(
-            model=model,
+            model=self.with_lora(model) if name == LORA else model,
             args=MixupArguments(
                 output_dir=self.folder,
                 method=method,
@@ -252,16 +293,25 @@ class Case:
                 use_cpu=True,
                 dataloader_pin_memory=False,
                 length_buckets=name != "plain, random batches",
+                precision="float32" if name == "plain, float32 layers" else "auto",
             ),
             train_dataset=self.encoded,
             data_collator=self.collator,
             processing_class=self.tokenizer,
-            known_rows=self.data_map() if method == "aum-saliency" else None,
+            data_map=self.data_map() if method == "aum-saliency" else None,
         )
         quiet(trainer)
         if name == FROZEN:
             self.freeze(trainer, model)
         return trainer
+
+    def with_lora(self, model: Any) -> Any:
+        from calmix.models.inputs import TextInputs
+        from calmix.models.lora import add_lora
+        from calmix.models.network import Network
+
+        network = Network(model, TextInputs(self.tokenizer, 256))
+        return add_lora(network, "rank=8:alpha=16:targets=query,value").model
 
     def freeze(self, trainer: Any, model: Any) -> None:
         from calmix.models.inputs import TextInputs
@@ -283,6 +333,13 @@ class Case:
         logits = np.random.default_rng(1).normal(size=(len(self.encoded), 3, 2))
         dynamics = TrainingDynamics.from_logits(logits, self.encoded.labels, row_ids=self.encoded.row_ids)
         return DataMap.from_dynamics(dynamics)
+
+    def trained_parameters(self) -> dict[str, int]:
+        """What has a gradient and two moments of AdamW: the memory of a step beyond the activations."""
+        return {
+            who: sum(p.numel() for p in model.parameters() if p.requires_grad)
+            for who, model in self.models.items()
+        }
 
     def validation_nll(self, name: str) -> float:
         """Of the trained network, in nats per row."""
@@ -325,19 +382,42 @@ def race(case: Case, contenders: tuple[str, ...]) -> dict[str, list[float]]:
     return turns.times
 
 
-def interval(slow: np.ndarray, fast: np.ndarray) -> dict[str, float]:
-    """Time of one over time of the other for all steps, with its 95 % bootstrap interval over steps.
+def interval(slow: np.ndarray, fast: np.ndarray, epochs: int) -> dict[str, Any]:
+    """Time of one over time of the other, with its 95 % bootstrap interval over epochs, or over steps where
+    there are less than five epochs.
 
-    The steps of one turn are drawn together: they met the same load.
+    An epoch holds the same rows in every order, so that epochs differ by the load alone, and steps by the
+    length of their texts too. What ran in the same turns is drawn together: it met the same load.
     """
-    common = min(len(slow), len(fast))
-    # Groups of rows may make an epoch longer by a step.
-    longer = len(slow) / len(fast)
-    slow, fast = slow[:common], fast[:common]
+    # The first steps fill caches and allocate: they are nobody's speed.
+    longer = 1.0
+    if epochs >= 5:
+        slow, fast = (steps.reshape(epochs, -1).sum(axis=1)[1:] for steps in (slow, fast))
+    else:
+        # Groups of rows may make an epoch longer by a step.
+        longer, common = len(slow) / len(fast), min(len(slow), len(fast))
+        slow, fast = slow[2:common], fast[2:common]
+    common = len(slow)
     draws = np.random.default_rng(0).integers(0, common, (2000, common))
     ratios = longer * slow[draws].sum(axis=1) / fast[draws].sum(axis=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
-    return {"ratio": float(longer * slow.sum() / fast.sum()), "low": float(low), "high": float(high)}
+    return {
+        "ratio": float(longer * slow.sum() / fast.sum()),
+        "low": float(low),
+        "high": float(high),
+        "drawn": f"{common} {'epochs' if epochs >= 5 else 'steps'}",
+    }
+
+
+def added(times: dict[str, np.ndarray], names: str) -> np.ndarray:
+    """Step by step the sum of those that make one procedure together."""
+    parts = [times[name] for name in names.split(" + ")]
+    common = min(map(len, parts))
+    return np.asarray(sum(part[:common] for part in parts))
+
+
+def void(result: Any) -> None:
+    """A loop gives nothing back."""
 
 
 def verdict_on(found: dict[str, Any], goal: float) -> str:
@@ -347,15 +427,18 @@ def verdict_on(found: dict[str, Any], goal: float) -> str:
     return "missed" if found["high"] < goal else "not shown: the interval holds the goal"
 
 
-def measure(name: str, folder: str) -> dict[str, Any]:
-    kind, rows, epochs = CASES[name]
+def measure(
+    name: str, folder: str, contenders: tuple[str, ...] = CONTENDERS, epochs: int | None = None
+) -> dict[str, Any]:
+    kind, rows, usual = CASES[name]
+    epochs = epochs or usual
     case = Case(kind, rows, epochs, folder)
-    times = {who: np.array(steps) for who, steps in race(case, CONTENDERS).items()}
-    # The first steps fill caches and allocate: they are nobody's speed.
-    skipped = 2
+    times = {who: np.array(steps) for who, steps in race(case, contenders).items()}
     ratios = {}
     for title, (slow, fast, goal) in RATIOS.items():
-        found: dict[str, Any] = interval(times[slow][skipped:], times[fast][skipped:])
+        if not {*slow.split(" + "), *fast.split(" + ")} <= times.keys():
+            continue
+        found: dict[str, Any] = interval(added(times, slow), added(times, fast), epochs)
         found |= {"goal": goal, "verdict": None if goal is None else verdict_on(found, goal)}
         ratios[title] = found
         said = "" if goal is None else f" (goal {goal:.2f}: {found['verdict']})"
@@ -369,24 +452,25 @@ def measure(name: str, folder: str) -> dict[str, Any]:
         "tokens_per_row": float(case.encoded.lengths.mean()),
         "ratios": ratios,
         "median_step_seconds": {who: float(np.median(steps)) for who, steps in times.items()},
-        "validation_nll": {who: case.validation_nll(who) for who in CONTENDERS},
+        "validation_nll": {who: case.validation_nll(who) for who in contenders},
+        "trained_parameters": case.trained_parameters(),
         "seconds_to_cache_activations": case.cache_seconds,
     }
 
 
-def profile_step(folder: str) -> dict[str, float]:
-    """Shares of a step of plain: medians of the parts over the median of the whole."""
+def profile_step(name: str, folder: str) -> dict[str, float]:
+    """Shares of a step of a contender: the parts over the whole, each summed over all steps but the first."""
     case = Case("single", 256, 1, folder)
-    trainer = case.calmix_trainer("plain", case.network("plain"))
+    trainer = case.calmix_trainer(name, case.network(name))
     parts: dict[str, list[float]] = {}
 
     def timed(title: str, run: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter()
+            started = clock()
             try:
                 return run(*args, **kwargs)
             finally:
-                parts.setdefault(title, []).append(time.perf_counter() - started)
+                parts.setdefault(title, []).append(clock() - started)
 
         return wrapped
 
@@ -404,9 +488,9 @@ def profile_step(folder: str) -> dict[str, float]:
 
     trainer.create_optimizer = create_timed
     ends: list[float] = []
-    case.run_trainer(trainer, lambda: ends.append(time.perf_counter()))
-    whole = float(np.median(np.diff(ends)))
-    shares = {title: float(np.median(seconds[1:])) / whole for title, seconds in parts.items()}
+    case.run_trainer(trainer, lambda: ends.append(clock()))
+    whole = float(np.mean(np.diff(ends)))
+    shares = {title: float(np.mean(seconds[1:])) / whole for title, seconds in parts.items()}
     shares["forward"] -= shares["recording"]
     return {**shares, "rest of the Trainer": 1 - sum(shares.values()), "seconds": whole}
 
@@ -425,9 +509,10 @@ def fixed_costs(folder: str) -> dict[str, float]:
 
 def time_parts_of_a_run(folder: str) -> None:
     started = time.perf_counter()
-    from calmix.report import run_report
+    from calmix.report.run import run_report
     from calmix.training.configuration import TrainConfig
     from calmix.training.pipeline import recipe
+    from calmix.training.pipeline.stages import train_staged
 
     parts = {"imports": time.perf_counter() - started}
 
@@ -454,12 +539,21 @@ def time_parts_of_a_run(folder: str) -> None:
         train=str(place / "train.jsonl"), validation=str(place / "validation.jsonl"),
         output=str(place / "run"), epochs=1, learning_rate=RATE, device="cpu",
     )  # fmt: skip
-    run = recipe.train(config)
+    run = train_staged(config)
     began = time.perf_counter()
     run_report.write_run_report(run)
     parts["report"] = time.perf_counter() - began
     parts["whole"] = time.perf_counter() - started
     print(json.dumps(parts))
+
+
+def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The results of a case, those of a few contenders put among the others."""
+    both = {**before, **found}
+    for name, value in found.items():
+        if isinstance(value, dict) and name != "conditions":
+            both[name] = {**before.get(name, {}), **value}
+    return both
 
 
 def conditions() -> dict[str, Any]:
@@ -468,6 +562,7 @@ def conditions() -> dict[str, Any]:
 
     return {
         "threads": torch.get_num_threads(),
+        "clock": "CPU time of the thread" if torch.get_num_threads() == 1 else "wall",
         "cores": os.cpu_count(),
         "load_average": list(os.getloadavg()),
         "processor": platform.processor() or platform.machine(),
@@ -484,8 +579,11 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="128 single texts only")
     parser.add_argument(
-        "--case", choices=list(CASES), action="append", help="one case; several times: several"
+        "--case", choices=[*CASES, "none"], action="append", help="one case; several times: several"
     )
+    parser.add_argument("--contender", choices=CONTENDERS, nargs="+", help="only these take turns")
+    parser.add_argument("--epochs", type=int, help="of every case, in place of its own")
+    parser.add_argument("--no-parts", action="store_true", help="not the parts of a step and of a run")
     parser.add_argument("--parts-of-a-run", metavar="DIR", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.parts_of_a_run:
@@ -495,18 +593,26 @@ def main() -> None:
 
     silence_transformers()
     chosen = given.case or (list(CASES)[:1] if given.quick else list(CASES))
+    contenders = tuple(given.contender or CONTENDERS)
+    epochs = given.epochs or (QUICK_EPOCHS if given.quick else None)
     content = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CALMIX_CACHE"] = folder
         content |= {"command": " ".join(["python -m benchmarks.training", *sys.argv[1:]])}
         for name in chosen:
-            before = conditions()
-            content.setdefault("cases", {})[name] = {**measure(name, folder), "conditions": before}
+            if name == "none":
+                continue
+            found = {"conditions": conditions(), **measure(name, folder, contenders, epochs)}
+            cases = content.setdefault("cases", {})
+            cases[name] = merged(cases.get(name, {}) if given.contender else {}, found)
             RESULTS.write_text(json.dumps(content, indent=2) + "\n")
-        content["step_of_plain"] = {**profile_step(folder), "conditions": conditions()}
+        if given.no_parts:
+            return
+        for title, name in STEPS.items():
+            content[title] = {**profile_step(name, folder), "conditions": conditions()}
         content["run_of_128_rows"] = {**fixed_costs(folder), "conditions": conditions()}
         RESULTS.write_text(json.dumps(content, indent=2) + "\n")
-    for title in ("step_of_plain", "run_of_128_rows"):
+    for title in (*STEPS, "run_of_128_rows"):
         shown = {part: round(value, 3) for part, value in content[title].items() if part != "conditions"}
         print(f"{title}: {shown}")
 
