@@ -12,7 +12,7 @@ from pathlib import Path
 
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.experiments.bootstrap import RowScores, paired_difference, resample
-from calmix.experiments.comparison import Plan
+from calmix.experiments.comparison_plan import Plan
 from calmix.training.pipeline.run_store import RunStore
 
 TEACHERS = ("plain", "input-mixup", "informed-mixup")

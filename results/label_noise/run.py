@@ -29,7 +29,7 @@ from calmix.io.writing import write_table
 from calmix.runtime.randomness import stream
 from calmix.training.configuration import TrainConfig
 from calmix.training.label_noise.threshold_passes import NoiseSearch, find_label_noise
-from calmix.training.pipeline.recipe import train
+from calmix.training.pipeline.stages import train_staged
 
 ROWS, VALIDATION_ROWS, FLIPPED = 2000, 400, 0.10
 PERCENTILES = (0.5, 0.8, 0.9, 0.95)
@@ -148,7 +148,7 @@ def run_seed(seed: int, threads: int, folder: Path) -> dict[str, Any]:
         seed=seed,
         threads=threads,
     )
-    run: Run = train(config, resume=True)
+    run: Run = train_staged(config, resume=True)
     rows = read_rows(train_file, "train", ColumnNames(id="id"))
     source = read_dynamics(run.path)
     assert source.dynamics is not None

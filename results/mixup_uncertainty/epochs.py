@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from calmix.experiments.bootstrap import half_width
-from calmix.experiments.comparison import Plan
+from calmix.experiments.comparison_plan import Plan
 from calmix.training.pipeline.run_store import RunStore
 
 COLUMNS = ("train_loss", "accuracy", "validation_nll", "validation_ece")

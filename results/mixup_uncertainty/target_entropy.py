@@ -25,8 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import betainc, digamma, entr
 
 from calmix.io.run_directory import write_json
-from calmix.mixing.pairing import random_involution
-from calmix.mixing.ratio import draw_ratio
+from calmix.mixing.pairing import draw_ratio, random_involution
 from calmix.mixing.targets import mixed, one_hot
 from calmix.runtime.randomness import stream
 
