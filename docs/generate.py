@@ -32,6 +32,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """The name and the text of every page."""
     yield from method_pages()
     yield "command_line", command_line_page()
+    yield "options", options_page()
     yield "python", python_page()
     for readme in sorted((ROOT / "results").glob("*/README.md")):
         yield f"results/{readme.parent.name}", without_file_links(readme.read_text(encoding="utf-8"))
@@ -152,6 +153,14 @@ def option_row(parameter: Any) -> str:
     if default not in (None, False, (), []) and not callable(default):
         about += f" Default: `{default}`."
     return f"| {names} | {about} |"
+
+
+def options_page() -> str:
+    """Every option of a training run, with those of configuration files."""
+    from calmix.training.configuration import options_reference
+
+    intended = "Of `calmix train`, `distill` and `compare`, in `--config` files and as arguments in Python."
+    return f"# Options of training\n\n{intended}\n\n{options_reference()}"
 
 
 def python_page() -> str:

@@ -1,4 +1,4 @@
-"""Draws `docs/reliability.png`: how confidence and accuracy meet, in and out of domain.
+"""Draws `docs/reliability.png`: accuracy against confidence, in and out of domain.
 
 python docs/picture.py COMPARISON      # that of results/guided_goemotions; its first seed is drawn
 """
@@ -13,16 +13,16 @@ import matplotlib.pyplot as plt
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.binning import reliability_bins
-from calmix.experiments.comparison import Plan
+from calmix.experiments.comparison_plan import Plan
 from calmix.io.run_directory import RunDirectory
 from calmix.training.pipeline.run_store import RunStore
 
 TITLES = {"test": "in domain: GoEmotions", "meld": "out of domain: MELD"}
-# Arm, with temperature or not, colour.
+# Arm, temperature-scaled or raw, colour.
 CURVES = {
-    "plain, as trained": ("plain", False, "#b0b7c3"),
-    "plain + temperature": ("plain", True, "#1f6feb"),
-    "input-mixup, as trained": ("input-mixup", False, "#d1495b"),
+    "plain, raw": ("plain", False, "#b0b7c3"),
+    "plain + TS": ("plain", True, "#1f6feb"),
+    "input-mixup, raw": ("input-mixup", False, "#d1495b"),
 }
 
 
