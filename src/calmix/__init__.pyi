@@ -61,6 +61,17 @@ from calmix.calibration.metrics.scores import negative_log_likelihood as negativ
 from calmix.calibration.metrics.selective import coverage_at_accuracy as coverage_at_accuracy
 from calmix.calibration.metrics.selective import guaranteed_threshold as guaranteed_threshold
 from calmix.calibration.metrics.smooth import smooth_calibration_error as smooth_calibration_error
+from calmix.calibration.multi_label.label_scaling import LabelScaling as LabelScaling
+from calmix.calibration.multi_label.multi_label_evaluation import evaluate_labels as evaluate_labels
+from calmix.calibration.multi_label.multi_label_files import (
+    read_multi_label_predictions as read_multi_label_predictions,
+)
+from calmix.calibration.multi_label.multi_label_files import (
+    write_multi_label_predictions as write_multi_label_predictions,
+)
+from calmix.calibration.multi_label.multi_label_predictions import (
+    MultiLabelPredictions as MultiLabelPredictions,
+)
 from calmix.calibration.predictions import Predictions as Predictions
 from calmix.calibration.slices import evaluate_slices as evaluate_slices
 from calmix.calibration.uncertainty.intervals import calibration_error_interval as calibration_error_interval

@@ -4,6 +4,7 @@ domain_shift/  Calibration for a domain of which there are rows, but no labels
 calibrators/   Post-hoc calibrators: scikit-learn estimators on logits
 files/         Predictions files: which columns hold what, evaluation of files and runs, ensembles
 integrations/  Metrics where people need them: scikit-learn scorers, `Trainer` metrics
+multi_label/   Rows with several labels, or none: metrics, scaling and thresholds of every label
 metrics/       Metrics as pure functions: binning, calibration errors, proper scores, selective prediction
 uncertainty/   How far a metric can be trusted: intervals, noise floors, paired differences
 accuracy_loss  How much of the accuracy that is lost out of domain confidence loses too

@@ -11,7 +11,10 @@ from calmix.cli.options import (
     AsJson,
     ClassNames,
     Config,
+    LabelColumns,
+    LabelSeparator,
     LogitColumns,
+    MultiLabel,
     PositiveClass,
     ProbColumns,
     TrustRemoteCode,
@@ -43,6 +46,9 @@ def calibrate(
     logit_columns: LogitColumns = None,
     class_names: ClassNames = None,
     positive_class: PositiveClass = None,
+    multi_label: MultiLabel = False,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
     image_column: Annotated[str | None, typer.Option(help="Default: image.")] = None,
     max_length: Annotated[
         int | None, typer.Option(help="Longer texts are truncated to this many tokens.")

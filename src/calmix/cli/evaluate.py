@@ -11,7 +11,10 @@ from calmix.cli.options import (
     AsJson,
     ClassNames,
     Config,
+    LabelColumns,
+    LabelSeparator,
     LogitColumns,
+    MultiLabel,
     PositiveClass,
     ProbColumns,
     TrustRemoteCode,
@@ -64,6 +67,9 @@ def evaluate(
     logit_columns: LogitColumns = None,
     class_names: ClassNames = None,
     positive_class: PositiveClass = None,
+    multi_label: MultiLabel = False,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
     weight_column: Annotated[
         str | None,
         typer.Option(help="Weights of rows, of --data and of predictions files. Default: all count alike."),
@@ -97,6 +103,8 @@ def evaluate(
 
     Example: calmix evaluate predictions.csv --slice language
 
+    Example: calmix evaluate tags.csv --label-separator ";" (with prob_NAME of every label)
+
     Example: calmix evaluate --ensemble run-0 run-1 run-2
 
     Example: calmix evaluate run --mc-dropout 10
@@ -123,6 +131,12 @@ def _print(evaluation: Evaluation) -> None:
     def fits(table: Table) -> bool:
         return console.measure(table.to_rich(), options=unlimited).maximum <= console.width
 
+    if evaluation.as_dict().get("multi_label"):
+        for table in evaluation.tables():
+            console.print(table.to_rich())
+        for line in evaluation.lines():
+            print_line(console, line)
+        return
     scores, errors, *differences = evaluation.tables()
     files = evaluation.as_dict()["files"]
     whole = file_table(files, (*SCORES[:-1], *ERRORS))

@@ -195,6 +195,28 @@ PositiveClass = Annotated[
         rich_help_panel=PREDICTIONS,
     ),
 ]
+MultiLabel = Annotated[
+    bool,
+    typer.Option(
+        "--multi-label",
+        help="Rows have several labels, or none: lists of names as labels, an independent score of each.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
+LabelSeparator = Annotated[
+    str | None,
+    typer.Option(
+        help="Between the labels of a row where they are one text, such as ';'. Means --multi-label.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
+LabelColumns = Annotated[
+    str | None,
+    typer.Option(
+        help="NAME,NAME,.. columns of 0 and 1, one of each label. Means --multi-label.",
+        rich_help_panel=PREDICTIONS,
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object on standard output.")
 ]

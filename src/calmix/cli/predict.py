@@ -99,7 +99,8 @@ def predict(
     """Predict the rows of a file, and say which predictions may be accepted automatically.
 
     The output has the columns of the input, then predicted_label, the probability of every class, confidence
-    and, where it was asked for, accept, reject_ood, prediction_set and set_size.
+    and, where it was asked for, accept, reject_ood, prediction_set and set_size. A model that gives several
+    labels writes predicted_labels and the probability of every label.
 
     Example: calmix predict run --input new.csv --output predictions.csv --target-accuracy 0.95
 
@@ -151,7 +152,10 @@ def predict(
 
 
 def _print_answer(result: dict[str, Any]) -> None:
-    print_text(f"{result['predicted_label']} ({result['confidence']:.1%})")
+    if "predicted_labels" in result:
+        print_text(", ".join(result["predicted_labels"]) or "no label")
+    else:
+        print_text(f"{result['predicted_label']} ({result['confidence']:.1%})")
     ranked = sorted(result["probabilities"].items(), key=lambda one: -one[1])
     for name, probability in ranked[:CLASSES_SHOWN]:
         print_text(f"  {probability:6.1%}  {name}")
@@ -179,9 +183,9 @@ def _print_summary(result: dict[str, Any], source: Path) -> None:
     if "rejected_ood" in result:
         print_text(f"out of domain: {result['rejected_ood']} of {rows} rows")
 
-    from calmix.workflows.predict import set_lines
+    from calmix.workflows.predict import label_lines, set_lines
 
-    for line in set_lines(result):
+    for line in (*set_lines(result), *label_lines(result)):
         print_text(line)
 
 

@@ -12,6 +12,7 @@ from calmix.cli.training_options import training_values, with_training_options
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TAUGHT
 from calmix.training.options import COMMON
+from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     from calmix.workflows.run import Run
@@ -49,6 +50,8 @@ def run_training(
         from calmix.report.figures import check_figures, write_figures
 
         check_figures(figures)
+        if any(options.get(name) for name in ("multi_label", "label_separator", "label_columns")):
+            raise UserError("--figures is for rows of one label", remedy="leave it out")
     run = train_run(options, resume=resume)
     if not is_first_process():
         return

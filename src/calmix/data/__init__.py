@@ -9,6 +9,7 @@ duplicates  Rows with the same input: texts that agree but for case and blanks
 embedded    Real data that come with the package index: film reviews from two places, for the demo
 hub         Datasets on the Hugging Face hub, when it can be reached
 input_rows  Rows to be predicted, with the other columns of their file
+label_sets  Labels of rows that have several, or none: lists, separated texts, columns of 0 and 1
 labels      Labels: what a file writes for a class, and the index it stands for
 objects     Data that is given as objects: frames, datasets, lists
 perturbation  Rows with damaged inputs and unchanged labels

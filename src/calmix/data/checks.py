@@ -220,8 +220,9 @@ def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
     listed = ", ".join(f"{shorten(train.label_names[index])} ({counts[index]})" for index in rare[:10])
     more = f" and {rare.size - 10} more" if rare.size > 10 else ""
     message = f"fewer than {RARE_CLASS} rows of: {listed}{more}"
-    rows = tuple((str(row_id), "") for row_id in train.row_ids[np.isin(train.labels, rare)])
-    return [Finding("warning", split, message, int(rare.size), "rare_class", rows)]
+    return [
+        Finding("warning", split, message, int(rare.size), "rare_class", _rows_with(train, rare.tolist()))
+    ]
 
 
 def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
@@ -241,7 +242,7 @@ def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
             continue
         ordered = sorted(indices, key=lambda index: -int(counts[index]))
         listed = ", ".join(f"{shorten(train.label_names[index])!r} ({counts[index]})" for index in ordered)
-        rows = tuple((str(row_id), "") for row_id in train.row_ids[np.isin(train.labels, ordered[1:])])
+        rows = _rows_with(train, ordered[1:])
         message = f"labels that differ only in spelling are classes of their own: {listed}"
         found.append(Finding("warning", split, message, len(indices), "label_spelling", rows))
     return found
@@ -262,8 +263,19 @@ def truncated_share(
     return Finding(severity, split, message, cut, "truncated", rows)
 
 
+def _rows_with(rows: Rows, classes: Sequence[int]) -> tuple[tuple[str, str], ...]:
+    """The ids of the rows with one of these labels."""
+    if rows.is_multi_label:
+        found = np.array([bool(set(places) & set(classes)) for places in rows.label_sets], dtype=np.bool_)
+    else:
+        found = np.isin(rows.labels, classes)
+    return tuple((str(row_id), "") for row_id in rows.row_ids[found])
+
+
 def _answers(rows: Rows) -> list[str]:
     """What the label of a row says: its class, or the text of the right choice."""
+    if rows.is_multi_label:
+        return [" ".join(map(str, places)) for places in rows.label_sets]
     labels = rows.labels.tolist()
     if rows.task == "choice":
         return [without_case(choices[label]) for choices, label in zip(rows.choices(), labels, strict=True)]

@@ -60,6 +60,12 @@ class ColumnNames:
     """Whose values group the rows of validation and test sets; any column, the label too."""
     label_probs: tuple[str, ...] = ()
     """Columns of probabilities, one of each class, or one pattern such as `label_prob_*`."""
+    multi_label: bool = False
+    """Rows have several labels, or none."""
+    label_separator: str | None = None
+    """Between the labels of a row, where they are one text."""
+    label_columns: tuple[str, ...] = ()
+    """Columns of 0 and 1, one of each label, in place of the label column."""
 
     def __post_init__(self) -> None:
         if self.pair is not None and self.choices is not None:
@@ -72,6 +78,14 @@ class ColumnNames:
                 f"{argument('annotations_column')} and {argument('label_prob_columns')} exclude each other",
                 remedy="give one of them",
             )
+        if self.label_columns and (self.label != "label" or self.label_separator is not None):
+            other = "label_separator" if self.label_separator is not None else "label_column"
+            raise UserError(
+                f"{argument('label_columns')} and {argument(other)} exclude each other",
+                remedy="give one of them",
+            )
+        if self.label_separator == "":
+            raise UserError(f"{argument('label_separator')} is empty", remedy="give a text such as ;")
         owner: dict[str, str] = {}
         for field in NAMED:
             name = getattr(self, field)
@@ -105,6 +119,18 @@ class ColumnNames:
         given["weight"] = weight
         named: dict[str, Any] = {field: name for field, name in given.items() if name is not None}
         return cls(**named)
+
+    @property
+    def has_label_sets(self) -> bool:
+        """Whether rows have several labels, or none: as any of three options says."""
+        return self.multi_label or self.label_separator is not None or bool(self.label_columns)
+
+    def with_label_sets(
+        self, multi_label: bool, label_separator: str | None, label_columns: tuple[str, ...]
+    ) -> ColumnNames:
+        """The same columns, with what says that rows have several labels."""
+        given = {"multi_label": multi_label, "label_separator": label_separator}
+        return replace(self, **given, label_columns=tuple(label_columns))  # type: ignore[arg-type]
 
     def with_soft_labels(self, annotations: str | None, label_probs: tuple[str, ...]) -> ColumnNames:
         """The same columns, with those of soft labels."""

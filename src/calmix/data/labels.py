@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from calmix.data.columns import option_name
 from calmix.io.table import DataTable, shorten
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 # "01" and "+1" stay names: to read them as numbers would merge classes that the file keeps apart.
 WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0+)?")
@@ -123,7 +123,9 @@ def read_label_texts(table: DataTable, column: str) -> list[str]:
         try:
             text = label_text(value)
         except ValueError as error:
-            raise table.error(f"the label {error}", row, column) from None
+            several = f"give {argument('multi_label')} where rows have several labels"
+            remedy = several if isinstance(value, list) else None
+            raise table.error(f"the label {error}", row, column, remedy) from None
         if text is None:
             raise table.error("no label", row, column, "remove the row or fill it in")
         texts.append(text)

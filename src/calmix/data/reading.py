@@ -24,6 +24,7 @@ from calmix.data.columns import (
     read_texts,
 )
 from calmix.data.images.sources import read_images
+from calmix.data.label_sets import has_label_sets, read_label_sets
 from calmix.data.labels import has_labels, is_missing, map_labels, read_choice_labels, read_labels
 from calmix.data.rows import Rows
 from calmix.data.soft_labels import (
@@ -103,6 +104,8 @@ def rows_from_table(
     task: Task | None = None,
 ) -> Rows:
     """The rows of a table; see `read_rows`."""
+    if columns.has_label_sets:
+        return _with_label_sets(table, name, columns, label_names, labelled, task)
     if _reads_labels(table, columns, labelled) and columns.label in table.names:
         unlabelled = ("-1",) if columns.drop_unlabelled else ()
         mapping = dict(columns.label_map)
@@ -128,6 +131,28 @@ def rows_from_table(
         values = table.column(columns.slice, argument("slice"))
         rows = rows.with_column("slice", ["" if is_missing(value) else str(value) for value in values])
     return replace(rows, dropped=table.dropped)
+
+
+def _with_label_sets(
+    table: DataTable,
+    name: str,
+    columns: ColumnNames,
+    label_names: tuple[str, ...] | None,
+    labelled: bool | Literal["auto"],
+    task: Task | None,
+) -> Rows:
+    """Rows that have several labels, or none."""
+    if find_task(table, columns, task) == "choice":
+        raise UserError(
+            "one choice of every row is right: multiple choice has no rows of several labels",
+            file=table.source,
+            remedy=f"leave {argument('multi_label')} out",
+        )
+    sets = None
+    if labelled is True or (labelled == "auto" and has_label_sets(table, columns)):
+        sets, label_names = read_label_sets(table, columns, label_names)
+    rows = _rows_of(table, name, columns, label_names, False, task)
+    return rows if sets is None else rows.with_column("label_set", sets)
 
 
 def _rows_of(

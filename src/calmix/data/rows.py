@@ -5,6 +5,7 @@ text       string
 text_pair  string         text pairs only
 choices    list<string>   multiple choice only
 label      int64          index into `label_names`; absent in unlabelled input
+label_set  list<int64>    in place of `label` where rows have several labels, or none: indices in order
 weight     float64        how much the row counts; only where weights were asked for
 slice      string         the group of the row, "" where it is missing; only where one was asked for
 label_probs list<float64> soft label, one probability per class; `label` is then its argmax
@@ -37,11 +38,12 @@ COLUMN_TYPES = {
     "digest": pa.string(),
     "size": pa.list_(pa.int32()),
     "label": pa.int64(),
+    "label_set": pa.list_(pa.int64()),
     "weight": pa.float64(),
     "label_probs": pa.list_(pa.float64()),
     "slice": pa.string(),
 }
-OF_THE_LABEL = ("label", "weight", "label_probs")
+OF_THE_LABEL = ("label", "label_set", "weight", "label_probs")
 INPUTS = (["row_id", "text"], ["row_id", "image", "digest", "size"])
 
 
@@ -73,7 +75,7 @@ class Rows:
             if (column.type != COLUMN_TYPES[name] and not is_path) or column.null_count:
                 raise ValueError(f"column {name}: expected {COLUMN_TYPES[name]} without nulls")
         if (
-            self.is_labelled
+            "label" in names
             and len(self)
             and not 0 <= self.labels.min() <= self.labels.max() < self.class_count
         ):
@@ -145,7 +147,12 @@ class Rows:
 
     @property
     def is_labelled(self) -> bool:
-        return "label" in self.table.column_names
+        return "label" in self.table.column_names or self.is_multi_label
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether rows have several labels, or none."""
+        return "label_set" in self.table.column_names
 
     @property
     def class_count(self) -> int:
@@ -163,9 +170,37 @@ class Rows:
         return np.asarray(self.table.column("label").to_numpy(), dtype=np.int64)
 
     @property
+    def label_sets(self) -> list[list[int]]:
+        """The label indices of every row, where rows have several or none."""
+        return list(self.table.column("label_set").to_pylist())
+
+    @property
+    def multi_hot(self) -> NDArray[np.float32]:
+        """[rows, labels] of 0 and 1, where rows have several labels or none."""
+        hot = np.zeros((len(self), self.class_count), dtype=np.float32)
+        for row, places in enumerate(self.label_sets):
+            hot[row, places] = 1
+        return hot
+
+    @property
+    def network_labels(self) -> NDArray[Any]:
+        """What a network is trained to say: class indices, or 0 and 1 of every label."""
+        return self.multi_hot if self.is_multi_label else self.labels
+
+    @property
+    def strata(self) -> NDArray[np.int64]:
+        """One class for every row, to sample by: its label; the rarest of several, or that it has none."""
+        if not self.is_multi_label:
+            return self.labels if self.is_labelled else np.zeros(len(self), dtype=np.int64)
+        counts, none = self.label_counts, self.class_count
+        rarest = [min(places, key=counts.__getitem__, default=none) for places in self.label_sets]
+        return np.array(rarest, dtype=np.int64)
+
+    @property
     def label_counts(self) -> NDArray[np.int64]:
         """How many rows each class has."""
-        return np.bincount(self.labels, minlength=self.class_count).astype(np.int64)
+        labels = np.concatenate([[], *self.label_sets]) if self.is_multi_label else self.labels
+        return np.bincount(labels.astype(np.int64), minlength=self.class_count).astype(np.int64)
 
     def texts(self) -> list[str]:
         """The text of every row; of an image its path, or its id where it came from an array."""
@@ -207,7 +242,7 @@ class Rows:
         return replace(self, table=self.table.drop_columns(known)) if known else self
 
     def with_column(self, name: str, values: Any) -> Rows:
-        """The same rows with `weight`, `label_probs` or `slice`."""
+        """The same rows with `weight`, `label_probs`, `label_set` or `slice`."""
         columns = {**{n: self.table.column(n) for n in self.table.column_names}}
         columns[name] = pa.array(values, COLUMN_TYPES[name])
         return replace(self, table=pa.table({n: columns[n] for n in COLUMN_TYPES if n in columns}))
@@ -252,6 +287,10 @@ class Rows:
                 digest.update(values.astype("<f8").tobytes())
             elif name == "label":
                 digest.update(self.labels.astype("<i8").tobytes())
+            elif name == "label_set":
+                sets = self.label_sets
+                flat = [len(sets), *map(len, sets), *(place for places in sets for place in places)]
+                digest.update(np.array(flat, dtype="<i8").tobytes())
             elif name == "choices":
                 lists = column.to_pylist()
                 digest.update(np.array([len(texts) for texts in lists], dtype="<i8").tobytes())

@@ -60,8 +60,9 @@ def random_sample(rows: Rows, n: int, seed: int) -> Rows:
         return rows
     order = np.argsort(_ranks(rows, seed, "random sample"), kind="stable")
     taken = order[:n]
-    if n > 1 and len(np.unique(rows.labels[taken])) == 1:
-        others = order[rows.labels[order] != rows.labels[taken[0]]]
+    strata = rows.strata
+    if n > 1 and len(np.unique(strata[taken])) == 1:
+        others = order[strata[order] != strata[taken[0]]]
         taken = np.append(taken[:-1], others[:1]) if len(others) else taken
     return rows.select(np.sort(taken))
 
@@ -94,7 +95,7 @@ def _together(rows: Rows, part: NDArray[np.int64], seed: int) -> NDArray[np.int6
     if not groups:
         return part
     ranks = _ranks(rows, seed, "split")
-    labels = rows.labels if rows.is_labelled else np.zeros(len(rows), dtype=np.int64)
+    labels = rows.strata
     inside = np.zeros(len(rows), dtype=bool)
     inside[part] = True
     left = np.bincount(labels[~inside], minlength=int(labels.max()) + 1)
@@ -113,12 +114,13 @@ def _together(rows: Rows, part: NDArray[np.int64], seed: int) -> NDArray[np.int6
 
 
 def _class_counts(rows: Rows) -> NDArray[np.int64]:
-    return rows.label_counts if rows.is_labelled else np.array([len(rows)], dtype=np.int64)
+    least = rows.class_count if rows.is_labelled else 1
+    return np.bincount(rows.strata, minlength=least).astype(np.int64)
 
 
 def _pick(rows: Rows, shares: NDArray[np.int64], seed: int, purpose: str) -> NDArray[np.int64]:
     """The first `shares[c]` rows of every class c by hash, as sorted positions."""
-    labels = rows.labels if rows.is_labelled else np.zeros(len(rows), dtype=np.int64)
+    labels = rows.strata
     order = np.lexsort((_ranks(rows, seed, purpose), labels))
     starts = np.searchsorted(labels[order], np.arange(len(shares)))
     picked = [order[start : start + share] for start, share in zip(starts, shares, strict=True)]

@@ -6,6 +6,8 @@ answers               The table that `calmix predict` writes: the input as it wa
 calibrated_directory  The directory of a calibrated model, written whole or not at all
 fold_proof            The proof that a saved checkpoint holds what was folded into it: it is loaded again
 forward_passes        Encoded rows through a network, batch by batch, on a device
+label_calibration     Calibrate a run, a checkpoint or predictions of several labels
+label_predictions     What a saved classifier says about rows of several labels
 mc_dropout            Dropout at test time: the mean prediction of several passes with dropout on
 network_sources       What networks say about labelled rows, as sources to evaluate: checkpoints
 noise                 Rows that are nothing but Gaussian noise

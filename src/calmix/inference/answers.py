@@ -1,24 +1,28 @@
 """The table that `calmix predict` writes: the input as it was, and behind it what the model says.
 
 row_id, the columns of the input, then predicted_label, prob_<class>.., confidence [, accept] [, reject_ood]
+
+Where a row may have several labels: row_id, the columns of the input, then predicted_labels (a list; in csv a
+JSON list) and prob_<label>.., each between 0 and 1 on its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from calmix.calibration.conformal import ConformalSets
+from calmix.calibration.multi_label.label_thresholds import threshold_array
 from calmix.inference.acceptance import Acceptance
 from calmix.inference.prediction_sets import set_columns
 
-ROW_ID, PREDICTED = "row_id", "predicted_label"
+ROW_ID, PREDICTED, PREDICTED_LABELS = "row_id", "predicted_label", "predicted_labels"
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,26 @@ class Answers:
     label_names: tuple[str, ...]
     truncated: NDArray[np.bool_]
     max_length: int | None
+    multi_label: bool = False
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Of several labels: from which probability on each is predicted; 0.5 where none is known."""
 
     def probabilities(self) -> NDArray[np.float64]:
+        if self.multi_label:
+            return np.asarray(expit(self.logits.astype(np.float64)))
         return np.asarray(softmax(self.logits.astype(np.float64), axis=1))
+
+    def predicted_labels(self) -> list[list[str]]:
+        """Of several labels: those of every row whose probability reaches their threshold."""
+        has_it = self.probabilities() >= threshold_array(self.thresholds, self.label_names)
+        return [[self.label_names[place] for place in np.flatnonzero(row)] for row in has_it]
 
     def columns(self, acceptance: Acceptance, sets: ConformalSets | None = None) -> dict[str, Any]:
         probabilities = self.probabilities()
+        if self.multi_label:
+            lists = pa.array(self.predicted_labels(), pa.list_(pa.string()))
+            columns = {f"prob_{name}": probabilities[:, k] for k, name in enumerate(self.label_names)}
+            return {PREDICTED_LABELS: lists, **columns}
         found: dict[str, Any] = {
             PREDICTED: [self.label_names[index] for index in probabilities.argmax(axis=1)],
             **{f"prob_{name}": probabilities[:, index] for index, name in enumerate(self.label_names)},

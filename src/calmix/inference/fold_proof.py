@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from calmix.data.rows import Rows
 from calmix.inference.forward_passes import forward_logits
+from calmix.models.hf_compat import has_independent_labels
 from calmix.models.inputs import ImageInputs, Inputs
 from calmix.models.loading import load_trained
 from calmix.runtime.randomness import stream
@@ -39,8 +40,9 @@ def reloaded_error(
     """The largest difference between the probabilities of the checkpoint in `directory`, loaded as anybody
     would, and the expected ones [n, C] of the same rows."""
     model = load_trained(directory, trust_remote_code=trust_remote_code)
-    logits = forward_logits(model, encoded, collator, device=device)
-    return float(np.abs(softmax(logits.astype(np.float64), axis=1) - expected).max())
+    logits = forward_logits(model, encoded, collator, device=device).astype(np.float64)
+    probabilities = expit(logits) if has_independent_labels(model) else softmax(logits, axis=1)
+    return float(np.abs(probabilities - expected).max())
 
 
 def made_up_rows(inputs: Inputs, *, is_choice: bool) -> Rows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from calmix.calibration.multi_label.label_thresholds import threshold_array
 from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames
 from calmix.data.input_rows import InputRows, read_input
@@ -53,6 +54,7 @@ def predict_rows(
     check_validation_used(validation, target_accuracy, coverage)
     sets = unfitted_sets(coverage, set_method, class_conditional=class_conditional)
     check_settings(batch_size, device)
+    check_answerable(classifier, target_accuracy, accept_above, coverage, reject_ood=reject_ood)
     # The choices of a row have no names, but their number must be that of training.
     names = classifier.label_names if classifier.task == "choice" else None
     given = read_input(source, columns, task=classifier.task, label_names=names, skip_blank=skip_blank)
@@ -89,6 +91,7 @@ def predict_rows(
         "max_length": answers.max_length,
         "renamed_columns": renamed,
         "notes": notes(given, answers, renamed),
+        **label_summary(answers),
     }
 
 
@@ -109,6 +112,7 @@ def predict_text(
     check_acceptance_options(target_accuracy, accept_above)
     check_validation_used(validation, target_accuracy, None)
     check_settings(batch_size, device)
+    check_answerable(classifier, target_accuracy, accept_above, None, reject_ood=reject_ood)
     if classifier.task not in (None, "single", "pair"):
         raise UserError(
             f"{argument('text')} is for texts",
@@ -142,6 +146,16 @@ def predict_text(
     rows = Rows.from_columns(["text"], [text], pairs=None if pair is None else [pair])
     answers = classify(classifier, rows, **settings)
     probabilities = answers.probabilities()[0]
+    is_cut = bool(answers.truncated[0])
+    notes = [f"the text is longer than {answers.max_length} tokens and was cut"] if is_cut else []
+    if answers.multi_label:
+        return {
+            "predicted_labels": answers.predicted_labels()[0],
+            "probabilities": dict(zip(answers.label_names, probabilities.tolist(), strict=True)),
+            "thresholds": label_summary(answers)["thresholds"],
+            "truncated": is_cut,
+            "notes": notes,
+        }
     best = int(probabilities.argmax())
     found: dict[str, Any] = {
         "predicted_label": answers.label_names[best],
@@ -153,9 +167,42 @@ def predict_text(
         found["accept"] = bool(accepted[0])
     if rejected is not None:
         found["reject_ood"] = bool(rejected[0])
-    is_cut = bool(answers.truncated[0])
-    notes = [f"the text is longer than {answers.max_length} tokens and was cut"] if is_cut else []
     return {**found, **acceptance.facts(), "truncated": is_cut, "notes": notes}
+
+
+def check_answerable(
+    classifier: SavedClassifier,
+    target_accuracy: float | None,
+    accept_above: float | None,
+    coverage: float | None,
+    *,
+    reject_ood: bool,
+) -> None:
+    """Refuse what is about one label a row where a model gives several."""
+    asked = {
+        "target_accuracy": target_accuracy is not None,
+        "accept_above": accept_above is not None,
+        "coverage": coverage is not None,
+        "reject_ood": reject_ood,
+    }
+    for option, is_given in asked.items():
+        if is_given:
+            classifier.check_single_label(option)
+
+
+def label_summary(answers: Answers) -> dict[str, Any]:
+    """Of several labels: their thresholds, and how many rows are predicted to have each."""
+    if not answers.multi_label:
+        return {}
+    counts = dict.fromkeys(answers.label_names, 0)
+    for labels in answers.predicted_labels():
+        for name in labels:
+            counts[name] += 1
+    thresholds = threshold_array(answers.thresholds, answers.label_names).tolist()
+    return {
+        "thresholds": dict(zip(answers.label_names, thresholds, strict=True)),
+        "label_counts": counts,
+    }
 
 
 def check_settings(batch_size: int, device: str) -> None:

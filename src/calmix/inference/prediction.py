@@ -12,6 +12,7 @@ from torch import nn
 from transformers import Trainer
 
 from calmix.calibration.calibrators.calibrator import load_calibrator
+from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.inference.answers import Answers
@@ -78,6 +79,13 @@ def row_predictions(logits: NDArray[np.float32], rows: Rows) -> Predictions:
     return made.with_rows(weights=rows.weights, targets=rows.soft_labels)
 
 
+def label_predictions(logits: NDArray[np.float32], rows: Rows) -> MultiLabelPredictions:
+    """Of rows with several labels, or none."""
+    return MultiLabelPredictions.from_logits(
+        logits, rows.multi_hot, ids=rows.row_ids, label_names=rows.label_names
+    )
+
+
 def classify(
     classifier: SavedClassifier,
     rows: Rows,
@@ -111,7 +119,15 @@ def classify(
         logits = calibrator.transform(logits)
     truncated = getattr(encoded, "truncated", np.zeros(len(rows), dtype=np.bool_))
     limit = inputs.max_length if isinstance(inputs, TextInputs) else None
-    return Answers(rows.row_ids, logits, label_names_of(classifier, logits.shape[1]), truncated, limit)
+    return Answers(
+        rows.row_ids,
+        logits,
+        label_names_of(classifier, logits.shape[1]),
+        truncated,
+        limit,
+        classifier.multi_label,
+        classifier.thresholds,
+    )
 
 
 def label_names_of(classifier: SavedClassifier, classes: int) -> tuple[str, ...]:

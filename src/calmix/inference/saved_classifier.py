@@ -5,13 +5,15 @@ Opened without torch: a missing file is reported at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames, Task
 from calmix.io.records import read_json_record
 from calmix.io.run_directory import RunDirectory
+from calmix.runtime.option_values import MULTI_LABEL
 from calmix.user_error import UserError, argument
 
 CALIBRATOR_FILE = "calibrator.json"
@@ -36,11 +38,35 @@ class SavedClassifier:
     task: Task | None = None
     max_length: int | None = None
     trained_columns: dict[str, str | None] = field(default_factory=dict)
+    multi_label: bool = False
+    """Whether every label has a probability of its own."""
+    thresholds: dict[str, float] = field(default_factory=dict)
+    """Of several labels: from which probability on each is predicted."""
+    label_format: dict[str, Any] = field(default_factory=dict)
+    """How the training file wrote several labels: `label_separator`, `label_columns`."""
 
     def columns(self, **given: str | None) -> ColumnNames:
         """The names of columns: as given, else as in training."""
         names = {name: given.get(name) or self.trained_columns.get(name) for name in COLUMNS}
         return ColumnNames.from_options(**names, id=given.get("id"))
+
+    def label_columns(self, separator: str | None, columns: tuple[str, ...], **given: Any) -> ColumnNames:
+        """The same with the columns of several labels: as given, else as in training."""
+        if separator is None and not columns and not given.get("label"):
+            separator = self.label_format.get("label_separator")
+            columns = tuple(self.label_format.get("label_columns") or ())
+        named = {"label": None} if columns else {}
+        own = self if not columns else replace(self, trained_columns={**self.trained_columns, **named})
+        return own.columns(**given).with_label_sets(True, separator, columns)
+
+    def check_single_label(self, option: str) -> None:
+        """Refuse what is for rows of one label."""
+        if self.multi_label:
+            raise UserError(
+                f"{argument(option)} is for rows of one label, and this model gives several",
+                file=self.source,
+                remedy="leave it out",
+            )
 
     def validation(self) -> tuple[Predictions, str | None] | None:
         """Calibrated predictions of validation rows and what limits them, if there are any."""
@@ -77,7 +103,7 @@ def open_classifier(source: Path) -> SavedClassifier:
     if (source / CALIBRATOR_FILE).is_file():
         return _of_calibrated(source)
     if (source / "config.json").is_file():
-        return SavedClassifier(source, source, task=_task_of(source))
+        return SavedClassifier(source, source, task=_task_of(source), **_label_facts(source))
     raise UserError(
         "not a run directory, nor a checkpoint, a calibrated directory or a comparison",
         file=source,
@@ -102,13 +128,15 @@ def _of_run(run: RunDirectory) -> SavedClassifier:
         task=metrics["task"],
         max_length=config["max_length"],
         trained_columns={name: config.get(f"{name}_column") for name in COLUMNS},
+        label_format={name: config.get(name) for name in ("label_separator", "label_columns")},
+        **_label_facts(run.model),
     )
 
 
 def _of_calibrated(source: Path) -> SavedClassifier:
     folded, network = source / "model", source / UNCALIBRATED_MODEL
     if folded.is_dir():
-        return SavedClassifier(source, folded, task=_task_of(folded))
+        return SavedClassifier(source, folded, task=_task_of(folded), **_label_facts(folded))
     if network.is_dir():
         return SavedClassifier(source, network, calibrator=source, task=_task_of(network))
     raise UserError(
@@ -116,6 +144,22 @@ def _of_calibrated(source: Path) -> SavedClassifier:
         file=source,
         remedy="calibrate the run or the checkpoint",
     )
+
+
+def _label_facts(checkpoint: Path) -> dict[str, Any]:
+    """Whether labels are independent of each other, and their thresholds; from the checkpoint itself."""
+    config = read_json_record(checkpoint / "config.json")
+    if config.get("problem_type") != MULTI_LABEL:
+        return {}
+    carried = config.get("calmix_calibration")
+    thresholds = carried.get("thresholds") if isinstance(carried, dict) else None
+    if not isinstance(thresholds, dict) or not all(map(_is_probability, thresholds.values())):
+        return {"multi_label": True}
+    return {"multi_label": True, "thresholds": {name: float(value) for name, value in thresholds.items()}}
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _task_of(checkpoint: Path) -> Task | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from calmix.io.json_records import decode_json
 from calmix.io.parser_errors import PARSER_ERRORS
 from calmix.user_error import UserError
 
@@ -44,3 +45,26 @@ def texts_of(column: pa.ChunkedArray, source: str | Path, name: str) -> list[str
             column=name,
             remedy="write texts or whole numbers",
         ) from None
+
+
+def listed_values(value: Any, separator: str | None = None) -> list[Any]:
+    """The values that one cell lists: a list, a JSON list as text or, with a separator, a text in parts.
+
+    A `ValueError` says what else it is. With a separator an empty cell is an empty list.
+
+    >>> listed_values(["a"]), listed_values('["a", 1]'), listed_values("a; b;", ";"), listed_values(None, ";")
+    (['a'], ['a', 1], ['a', 'b'], [])
+    """
+    if separator is not None and (value is None or isinstance(value, str)):
+        return [part.strip() for part in (value or "").split(separator) if part.strip()]
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise ValueError("no list, not even an empty one: []")
+    found = value
+    if isinstance(value, str):
+        try:
+            found = decode_json(value)
+        except ValueError:
+            found = None
+    if not isinstance(found, list) or any(one is None or isinstance(one, dict | list) for one in found):
+        raise ValueError(f"not a list of names: {str(value)[:60]!r}")
+    return found

@@ -37,6 +37,8 @@ METRICS = {
     "files": Each({"bytes": int}),
     "pixels": dict,
     "distillation": dict,
+    "multi_label": bool, "thresholds": Each(NUMBER),
+    "label_scaling": {"method": str, "scale": Each(NUMBER), "bias": Each(NUMBER)},
 }  # fmt: skip
 CONFIG = {
     "train": str, "validation": TEXT, "test": [str], "output": str, "model": str, "method": str, "seed": int,

@@ -155,6 +155,20 @@ class RunDirectory:
     def metrics(self) -> dict[str, Any]:
         return self._checked(read_json_record(self.metrics_file), METRICS)
 
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether the rows of a finished run have several labels, or none."""
+        return bool(self.metrics().get("multi_label"))
+
+    def check_single_label(self, what: str) -> None:
+        """Refuse a run whose rows have several labels where `what` is for rows of one."""
+        if self.is_multi_label:
+            raise UserError(
+                f"{what} is for rows of one label, and those of this run have several",
+                file=self.path,
+                remedy="evaluate, calibrate and predict take such runs",
+            )
+
     def guidance(self) -> dict[str, Any]:
         return read_json_record(self.guidance_file)
 

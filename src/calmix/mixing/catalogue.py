@@ -32,6 +32,7 @@ class MethodCard:
     mix_point: str
     needs: tuple[str, ...]
     citation: str
+    multi_label: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -29,6 +29,20 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
+def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """−1/K Σ_k t_k log σ(z_k) + (1 − t_k) log(1 − σ(z_k)) for each row: the mean goes over labels.
+
+    Its mean over rows is torch's `BCEWithLogitsLoss`. Mixed targets are numbers between 0 and 1.
+
+    >>> binary_cross_entropy(torch.zeros(1, 3), torch.tensor([[1.0, 0.25, 0.0]]))
+    tensor([0.6931])
+    """
+    losses = torch.nn.functional.binary_cross_entropy_with_logits(
+        logits.float(), targets.float(), reduction="none"
+    )
+    return losses.mean(dim=-1)
+
+
 def entropy(logits: Tensor) -> Tensor:
     """H(p) = −Σ_k p_k log p_k of each row, in nats; a probability of 0 adds nothing.
 

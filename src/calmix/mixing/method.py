@@ -42,6 +42,8 @@ class Method(ABC):
     mix_point: ClassVar[str] = "–"
     needs: ClassVar[tuple[str, ...]] = ()
     """What must be known about the rows before training, by default: names of `calmix.mixing.needs`."""
+    multi_label: ClassVar[bool] = False
+    """Whether it is defined for rows of several labels: it takes its losses from `step.losses_of`."""
     numerics: ClassVar[int] = 1
     """Raised by one when a change to the method alters what a run of equal options gives."""
 
@@ -68,6 +70,8 @@ class Method(ABC):
 
     def targets_of(self, step: Step, labels: Tensor, positions: NDArray[np.int64] | None) -> Tensor:
         """The targets of training rows with these labels and positions, in the batch or not."""
+        if step.is_multi_label:
+            return labels
         if step.mass is not None:
             return step.mass.of(labels, positions, self.label_smoothing)
         return smoothed(one_hot(labels, step.num_classes), self.label_smoothing)

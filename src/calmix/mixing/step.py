@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calmix.mixing.bank import SaliencyBank
+from calmix.mixing.losses import binary_cross_entropy, cross_entropy
 from calmix.mixing.target_mass import TargetMass
 from calmix.mixing.targets import mixed, mixed_pairs
 from calmix.runtime.randomness import stream
@@ -143,7 +144,7 @@ class Step:
     """One micro-batch in training."""
 
     labels: Tensor
-    """Class indices, [rows]."""
+    """Class indices, [rows]; of rows with several labels 0 and 1, [rows, labels]."""
     num_classes: int
     forward: ForwardPass
     """`forward()`, `forward(mix)` or `forward(mix, inputs)`: logits [rows, classes]."""
@@ -167,6 +168,13 @@ class Step:
     """The logits of all rows in the epoch before, if the method needs them."""
     mass: TargetMass | None = None
     """What the targets are multiplied with, where rows or classes have weights."""
+
+    is_multi_label: bool = False
+    """Whether rows have several labels, or none: each label has a probability of its own."""
+
+    def losses_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of every row: cross-entropy over classes, or the mean over labels."""
+        return (binary_cross_entropy if self.is_multi_label else cross_entropy)(logits, targets)
 
     @property
     def plain_targets(self) -> Tensor:

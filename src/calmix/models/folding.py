@@ -76,6 +76,20 @@ def fold_temperature(model: nn.Module, temperature: float) -> None:
     note_calibration(model, {**carried, "temperature": total, "folded": True})
 
 
+def fold_labels(model: nn.Module, scale: ArrayLike, bias: ArrayLike, facts: dict[str, Any]) -> None:
+    """Scale and shift the logit of every label, and say so in the model's configuration; `facts` go with it.
+
+    Scales and biases that the checkpoint carries already are part of what is noted.
+    """
+    factors, shifts = np.asarray(scale, dtype=np.float64), np.asarray(bias, dtype=np.float64)
+    fold(model, factors, shifts)
+    carried = getattr(model.config, CONFIG_KEY, None) or {}
+    before_scale = np.asarray(carried.get("scale", np.ones_like(factors)))
+    before_bias = np.asarray(carried.get("bias", np.zeros_like(shifts)))
+    total = {"scale": (factors * before_scale).tolist(), "bias": (factors * before_bias + shifts).tolist()}
+    note_calibration(model, {**facts, **total, "folded": True})
+
+
 def note_calibration(model: nn.Module, facts: dict[str, Any]) -> None:
     """Write into the model's configuration what its weights carry."""
     setattr(model.config, CONFIG_KEY, facts)

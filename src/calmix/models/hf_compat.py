@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from calmix.runtime.option_values import MULTI_LABEL
 from calmix.user_error import UserError
 
 # Depth and width in the configurations of transformers.
@@ -203,3 +204,8 @@ def has_hub_file(name: str, file: str) -> bool:
     from transformers.utils.hub import cached_file
 
     return cached_file(name, file, _raise_exceptions_for_missing_entries=False) is not None
+
+
+def has_independent_labels(model: Any) -> bool:
+    """Whether a network gives every label a probability of its own: the sigmoid of its logit."""
+    return getattr(getattr(model, "config", None), "problem_type", None) == MULTI_LABEL

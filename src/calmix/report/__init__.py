@@ -6,6 +6,9 @@ comparison/         The report of a comparison, its tables, and `summary.md`
 evaluation_tables   The tables of `calmix evaluate`: files side by side, and their paired differences
 figures             Figures for papers, by matplotlib: SVG and PDF
 hub_upload          Share a run on the Hugging Face Hub: the folded model, its tokenizer
+label_card          The parts of a model card that rows of several labels change
+label_report        `report.html` where rows have several labels: of a run, of a calibration
+label_tables        Tables of rows with several labels: all together, and label by label
 learning            The verdict that a run has not learned, as its report
 maps/               What `calmix map` shows: the data map page, its tables, its directory
 model_card          `model/README.md`: the model card, in the form that the Hugging Face Hub reads

@@ -11,6 +11,7 @@ import yaml
 
 from calmix.io.run_directory import RunDirectory, replacing
 from calmix.models.built_in import BUILT_IN
+from calmix.report.label_card import label_parts
 from calmix.report.learning import learning_quote
 from calmix.report.prior_correction import correction_sentence
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
@@ -44,6 +45,16 @@ CARD_METRICS = (
 )
 
 
+LABEL_METRICS = (
+    ("f1", "Macro F1"),
+    ("average_precision", "Macro average precision"),
+    ("subset_accuracy", "Subset accuracy"),
+    ("nll", "Log loss, mean over labels"),
+    ("brier", "Brier score, mean over labels"),
+    ("ece", "Expected calibration error, mean over labels"),
+)
+
+
 def write_model_card(
     run: RunDirectory, *, citation: str | None = None, metrics: Mapping[str, Any] | None = None
 ) -> Path:
@@ -57,17 +68,22 @@ def write_model_card(
     front = yaml.safe_dump(
         front_matter(run.path.resolve().name, metrics), sort_keys=False, allow_unicode=True
     )
+    if metrics.get("multi_label"):
+        about, usage, found, fit, bounds = label_parts(metrics, fitted)
+    else:
+        about, usage, found = _what_it_is(metrics), _use(metrics), _results(metrics)
+        fit, bounds = _calibration(metrics, fitted), _limits(metrics)
     parts = [
         f"---\n{front}---",
         f"# {escape_markdown(run.path.resolve().name)}",
         *filter(None, [learning_quote(metrics)]),
-        _what_it_is(metrics),
-        "## Use\n\n" + _use(metrics),
+        about,
+        "## Use\n\n" + usage,
         "## Labels\n\n" + _labels(metrics),
         "## Data\n\n" + _data(metrics),
-        "## Results\n\n" + _results(metrics),
-        "## Calibration\n\n" + _calibration(metrics, fitted),
-        "## Limits\n\n" + _limits(metrics),
+        "## Results\n\n" + found,
+        "## Calibration\n\n" + fit,
+        "## Limits\n\n" + bounds,
         "## Training\n\n" + _training(run.config(), metrics),
     ]
     citation = method_citation(str(metrics["method"])) if citation is None else citation
@@ -93,7 +109,7 @@ def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
         "library_name": "transformers",
         "pipeline_tag": tag,
         "tags": ["calmix", "calibration", tag, str(metrics["method"])],
-        "metrics": [key for key, _ in CARD_METRICS],
+        "metrics": [key for key, _ in (LABEL_METRICS if metrics.get("multi_label") else CARD_METRICS)],
     }
     if is_hub_model(str(metrics["model"])):
         front["base_model"] = str(metrics["model"])
@@ -106,8 +122,9 @@ def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
                     # The Hub wants a type: it is the name of a dataset there, which a file has not.
                     "dataset": {"name": split, "type": "custom", "split": split},
                     "metrics": [
-                        {"type": key, "name": f"{title}, calibrated", "value": stages["calibrated"][key]}
-                        for key, title in CARD_METRICS
+                        {"type": key, "name": f"{title}, calibrated", "value": value}
+                        for key, title, value in _measured(stages["calibrated"])
+                        if value is not None
                     ],
                 }
                 for split, stages in metrics["splits"].items()
@@ -119,6 +136,13 @@ def front_matter(name: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
     if not front["model-index"][0]["results"]:
         del front["model-index"]
     return front
+
+
+def _measured(values: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
+    """The metrics of a split for the Hub: key, title, value."""
+    if values.get("multi_label"):
+        return [(key, title, values["macro"].get(key, values.get(key))) for key, title in LABEL_METRICS]
+    return [(key, title, values[key]) for key, title in CARD_METRICS]
 
 
 def is_hub_model(model: str) -> bool:

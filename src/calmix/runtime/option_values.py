@@ -14,6 +14,8 @@ DYNAMICS = ("training", "epoch_end", "off")
 NOISES = ("gaussian",)
 NONE, BALANCED, NATURAL = "none", "balanced", "natural"
 SAMPLINGS = (NATURAL, BALANCED)
+MULTI_LABEL = "multi_label_classification"
+"""The `problem_type` of a checkpoint whose labels are independent of each other."""
 
 
 def check_device_name(device: str) -> None:

@@ -62,10 +62,13 @@ class Progress(TrainerCallback):
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         metrics = kwargs.get("metrics") or {}
         if state.is_world_process_zero and "eval_nll_calibrated" in metrics:
+            right, scaling = "accuracy", "temperature"
+            if "eval_subset_accuracy" in metrics:  # of rows with several labels
+                right, scaling = "subset accuracy", "scaling"
+            share = metrics[f"eval_{right.replace(' ', '_')}"]
             self.say(
-                f"{self.title}: epoch {round(state.epoch or 0)}, validation accuracy "
-                f"{metrics['eval_accuracy']:.1%}, NLL {metrics['eval_nll']:.4f}, "
-                f"after temperature {metrics['eval_nll_calibrated']:.4f}"
+                f"{self.title}: epoch {round(state.epoch or 0)}, validation {right} {share:.1%}, NLL "
+                f"{metrics['eval_nll']:.4f}, after {scaling} {metrics['eval_nll_calibrated']:.4f}"
             )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

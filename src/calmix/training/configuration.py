@@ -142,6 +142,18 @@ class TrainConfig:
         (), "Columns with the probability of each class as soft labels: names, or a pattern 'label_prob_*'.",
         DATA, affects="content", parse=parse_names,
     )
+    multi_label: bool = option(
+        False, "Rows have several labels, or none: the label column holds lists of names.",
+        DATA, affects="content",
+    )
+    label_separator: str | None = option(
+        None, "Between the labels of a row where they are one text, such as ';'. Means --multi-label.",
+        DATA, affects="content",
+    )
+    label_columns: tuple[str, ...] = option(
+        (), "Columns of 0 and 1, one of each label: NAME,NAME,... Means --multi-label.",
+        DATA, affects="content", parse=parse_names,
+    )
     label_map: dict[str, Any] = option(
         {}, "NAME=CLASS: the label NAME in the file means CLASS. Repeatable.",
         DATA, affects="content", parse=parse_label_map,
@@ -379,6 +391,8 @@ class TrainConfig:
 
             parse_lora(self.lora)
         self._check_trainer()
+        if self.has_label_sets:
+            check_multi_label(self)
         if self.augment is not None:
             from calmix.data.images.augmentation import parse_steps
 
@@ -422,6 +436,11 @@ class TrainConfig:
         return dataclasses.replace(self, **{name: DEFAULTS[name] for name in TAUGHT})
 
     @property
+    def has_label_sets(self) -> bool:
+        """Whether rows have several labels, or none: as any of three options says."""
+        return self.multi_label or self.label_separator is not None or bool(self.label_columns)
+
+    @property
     def is_settled(self) -> bool:
         """Whether learning rate and epochs are there; else they are chosen by model and rows."""
         return all(getattr(self, name) is not None for name in TEACHERS_OWN)
@@ -439,6 +458,7 @@ class TrainConfig:
             weight=self.weight_column,
         ).with_soft_labels(self.annotations_column, self.label_prob_columns)
         named = replace(named, slice=self.slice)
+        named = named.with_label_sets(self.multi_label, self.label_separator, self.label_columns)
         return named.with_labels(self.label_map, drop_unlabelled=self.drop_unlabelled)
 
     def network_settings(self) -> dict[str, Any]:
@@ -496,6 +516,28 @@ class TrainConfig:
         ]
 
 
+def check_multi_label(config: TrainConfig) -> None:
+    """Refuse what has no meaning for rows of several labels, before anything is read."""
+    from calmix.mixing.catalogue import method_cards
+
+    cards = method_cards()
+    if config.method in cards and not cards[config.method].multi_label:
+        able = ", ".join(name for name, card in cards.items() if card.multi_label)
+        raise UserError(
+            f"{config.method} is not defined for rows of several labels", remedy=f"choose one of {able}"
+        )
+    for name in SINGLE_LABEL:
+        if getattr(config, name) != DEFAULTS[name]:
+            raise UserError(
+                f"{argument(name)} is not defined for rows of several labels", remedy="leave it out"
+            )
+    if config.select_by not in MULTI_LABEL_RULES:
+        raise UserError(
+            f"{argument('select_by', config.select_by)} is not defined for rows of several labels",
+            remedy=f"choose one of {', '.join(MULTI_LABEL_RULES)}",
+        )
+
+
 def check_trainer_number(name: str, value: Any, least: float) -> None:
     """Refuse what is not a finite number of at least `least`; YAML reads 1e-2 as text.
 
@@ -514,6 +556,13 @@ def check_trainer_number(name: str, value: Any, least: float) -> None:
         raise UserError(f"trainer: {name} is {value}", remedy=f"give a number of at least {least}")
 
 
+# Options that mean nothing where a row has several labels.
+SINGLE_LABEL = (
+    "teacher", "class_weights", "sampling", "label_smoothing", "weight_column", "annotations_column",
+    "label_prob_columns", "label_map", "drop_unlabelled", "choices_column", "train_region", "aum_filter",
+    "plain_run", "slice", "temperature_fit", "keep_epoch_predictions", "dynamics",
+)  # fmt: skip
+MULTI_LABEL_RULES = (NLL_AFTER_TEMPERATURE, "nll", "last")
 OPTIONS = options_of(TrainConfig)
 DEFAULTS: dict[str, Any] = {name: declared.default for name, declared in OPTIONS.items()}
 FORMERLY = {declared.formerly: name for name, declared in OPTIONS.items() if declared.formerly}

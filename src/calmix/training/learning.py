@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from calmix.calibration.metrics.scores import log_loss_rows
@@ -157,6 +158,24 @@ def judge_learning(
         notes = (f"{_improvement(gain, history)}: more epochs may help",)
     causes = (*found, *([STILL_IMPROVING] if notes else []))
     return Learning(tuple(found), tuple(found.values()), _advice(causes, settings) if causes else "", notes)
+
+
+def judge_labels(shares: NDArray[np.float64], nll: float, settings: Settings) -> Learning:
+    """The same for rows of several labels: whether the log loss is below that of the labels' shares alone.
+
+    >>> shares = np.array([0.5, 0.5])
+    >>> judge_labels(shares, 0.69, Settings(2e-5, 2, usual_rate=2e-4, usual_epochs=6)).reasons
+    ('nll_at_label_shares',)
+    """
+    inside = np.clip(shares, 1e-12, 1 - 1e-12)
+    entropy = float(-(inside * np.log(inside) + (1 - inside) * np.log1p(-inside)).mean())
+    if nll <= (1 - LEAST_GAIN) * entropy:
+        return Learning((), (), "")
+    message = (
+        f"the log loss on validation rows is {nll:.4f}, and {entropy:.4f} if every label is guessed by its "
+        "share of the rows"
+    )
+    return Learning(("nll_at_label_shares",), (message,), _advice(("accuracy_at_majority",), settings))
 
 
 def stage_warning(metrics: Mapping[str, Any], stage: str) -> str | None:

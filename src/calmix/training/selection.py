@@ -12,6 +12,8 @@ from calmix.calibration.metrics.agreement import matthews_correlation
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.calibration.metrics.scores import weighted_mean
+from calmix.calibration.multi_label.label_scaling import LabelScaling, Scaling
+from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.calibration.predictions import Predictions
 from calmix.training.recording import Diverged
 from calmix.user_error import argument
@@ -30,12 +32,8 @@ def epoch_metrics(
 ) -> dict[str, float]:
     """A `compute_metrics` for `transformers.Trainer`; the ECE has the bins of the run. `prior_shift` is what
     class weights add to the logits: an epoch is measured as it would be saved."""
-    logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
-    if not np.isfinite(logits).all():
-        raise Diverged(
-            "training diverged: the logits are not finite", remedy=f"lower {argument('learning_rate')}"
-        )
-    logits = np.asarray(logits) if prior_shift is None else logits - prior_shift
+    logits = finite_logits_of(output)
+    logits = logits if prior_shift is None else logits - prior_shift
     predictions = Predictions.from_logits(logits, np.asarray(output.label_ids))
     predictions = predictions.with_rows(weights=weights, targets=targets)
     rows, row_weights = predictions.weighted_rows() if predictions.is_weighted else (predictions, None)
@@ -58,3 +56,36 @@ def epoch_metrics(
             weights=row_weights,
         ),
     }
+
+
+def label_epoch_metrics(
+    output: Any, *, bins: int = 15, closed: str = "right", scaling: Scaling = "platt"
+) -> dict[str, float]:
+    """The same for rows of several labels: means over labels, and the share of rows that are all right."""
+    predictions = MultiLabelPredictions.from_logits(finite_logits_of(output), np.asarray(output.label_ids))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = LabelScaling(scaling).fit(predictions)
+    probabilities = predictions.probabilities()
+    errors = [
+        expected_calibration_error(
+            probabilities[:, place], predictions.targets[:, place], bins=bins, closed=cast(Closed, closed)
+        )
+        for place in range(predictions.labels)
+    ]
+    return {
+        "subset_accuracy": float(((probabilities >= 0.5) == predictions.targets).all(axis=1).mean()),
+        "nll": fitted.nll_before_,
+        SELECTION_METRIC: fitted.nll_after_,
+        "ece": float(np.mean(errors)),
+    }
+
+
+def finite_logits_of(output: Any) -> Any:
+    """The logits of a prediction; a `Diverged` where they are no numbers any more."""
+    logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
+    if not np.isfinite(logits).all():
+        raise Diverged(
+            "training diverged: the logits are not finite", remedy=f"lower {argument('learning_rate')}"
+        )
+    return np.asarray(logits)

@@ -36,11 +36,11 @@ from calmix.data.batches.unlabelled import labelled_count
 from calmix.dynamics.datamap import DataMap
 from calmix.mixing.bank import SaliencyBank
 from calmix.mixing.known_rows import KnownRows
-from calmix.mixing.losses import cross_entropy
+from calmix.mixing.losses import binary_cross_entropy, cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.needs import PREVIOUS_EPOCH, plain_run_epochs
 from calmix.mixing.step import Moment, RowLosses, Step
-from calmix.models.hf_compat import first_position, pools_last_token
+from calmix.models.hf_compat import first_position, has_independent_labels, pools_last_token
 from calmix.models.inputs import refusing_rows
 from calmix.models.mix_points import MixPoints
 from calmix.runtime.double_precision import in_double
@@ -266,7 +266,8 @@ class MixupTrainer(
         labels = inputs.pop("labels")
         if not model.training:
             outputs = model(**inputs)
-            loss = cross_entropy(outputs.logits, labels).mean()
+            row_losses = binary_cross_entropy if self.has_label_sets(labels) else cross_entropy
+            loss = row_losses(outputs.logits, labels).mean()
             return (loss, outputs) if return_outputs else loss
 
         forward = Forward(model, self.mix_points, inputs, is_compiled=self.args.torch_compile)
@@ -339,7 +340,12 @@ class MixupTrainer(
             positions=self.keys.positions,
             bank=self.bank,
             mass=self.target_mass,
+            is_multi_label=self.has_label_sets(labels),
         )
+
+    def has_label_sets(self, labels: Tensor) -> bool:
+        """Whether rows have several labels, or none: 0 and 1 of every label, as the network expects them."""
+        return labels.is_floating_point() and has_independent_labels(self.model)
 
     @cached_property
     def mix_points(self) -> MixPoints:

@@ -10,6 +10,7 @@ distill         Train a small student on the labels and a teacher's predictions
 evaluate        How well calibrated are predictions: those one has, those of a run, or of a model
 export          The model of a run for ONNX Runtime, with what exporting did to its calibration
 map             Which training rows are easy, ambiguous, probably mislabelled
+multi_label     Evaluation of rows with several labels, or none
 options         The options of training as Python arguments
 predict         Labels with a confidence that can be acted on: which predictions may be accepted
 push            Share a run, or the recommended run of a comparison, on the Hugging Face Hub

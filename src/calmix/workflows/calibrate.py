@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from calmix.data.objects import is_place
 from calmix.user_error import UserError, argument
 from calmix.workflows.data_arguments import GivenData
+from calmix.workflows.evaluate import is_multi_label
 from calmix.workflows.options import output_directory
 from calmix.workflows.result import Record, Result
 from calmix.workflows.run import model_directory
 
 if TYPE_CHECKING:
     from calmix.calibration.calibrators.calibrator import Calibrator
+    from calmix.calibration.multi_label.label_scaling import LabelScaling
+    from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
     from calmix.calibration.predictions import Predictions
     from calmix.report.tables import Table
 
@@ -54,13 +57,18 @@ class CalibrationResult(Result):
     def report(self) -> Path:
         return Path(self.content["report"])
 
-    def calibrator(self) -> Calibrator:
+    def calibrator(self) -> Calibrator | LabelScaling:
         """A scikit-learn estimator that takes logits."""
+        if self.content.get("multi_label"):
+            from calmix.calibration.multi_label.label_scaling import load_label_scaling
+
+            return load_label_scaling(self.path)
+
         from calmix.calibration.calibrators.calibrator import load_calibrator
 
         return load_calibrator(self.path)
 
-    def predictions(self, name: str | None = None) -> Predictions:
+    def predictions(self, name: str | None = None) -> Predictions | MultiLabelPredictions:
         """The calibrated predictions: of a split of the run, or of the only set there is."""
         from calmix.calibration.files.prediction_files import read_predictions
 
@@ -70,9 +78,18 @@ class CalibrationResult(Result):
         if name not in files:
             known = ", ".join(files) or "none"
             raise UserError(f"no predictions {name!r}", file=self.path, remedy=f"there are: {known}")
+        if self.content.get("multi_label"):
+            from calmix.calibration.multi_label.multi_label_files import read_multi_label_predictions
+
+            return read_multi_label_predictions(files[name])
         return read_predictions(files[name])
 
     def tables(self) -> list[Table]:
+        if self.content.get("multi_label"):
+            from calmix.report.label_tables import held_out_tables
+
+            return held_out_tables(self.content)
+
         from calmix.report.calibration_report import held_out_table
         from calmix.report.tables import HEADLINE_KEYS
 
@@ -124,6 +141,9 @@ def calibrate(
     logit_columns: str | Sequence[str] | None = None,
     class_names: str | Sequence[str] | None = None,
     positive_class: str | None = None,
+    multi_label: bool = False,
+    label_separator: str | None = None,
+    label_columns: str | Sequence[str] | None = None,
     max_length: int | None = None,
     trust_remote_code: bool = False,
 ) -> CalibrationResult:
@@ -135,8 +155,11 @@ def calibrate(
     source: a `Run`, a run or checkpoint directory, a predictions file or `Predictions`. fit_on: labelled rows
     in any form that `calmix.train` takes, a split of the run by its name; of predictions, others of the same
     model. method: temperature, temperature-bias, vector, structured,
-    auto (what cross-validation supports), platt or isotonic.
+    auto (what cross-validation supports), platt or isotonic. Of rows with several labels, platt fits a scale
+    and a bias, and temperature a scale, for every label; `multi_label`, `label_separator` and `label_columns`
+    as for `evaluate`.
     """
+    from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
     from calmix.calibration.predictions import Predictions
 
     place = output_directory(output)
@@ -150,16 +173,46 @@ def calibrate(
         "image_column": image_column,
     }
     given = GivenData.with_columns(names)
-    if not isinstance(source, Predictions):
+    in_memory = Predictions | MultiLabelPredictions
+    if not isinstance(source, in_memory):
         source = model_directory(source, "source")
         if not source.exists():  # before scikit-learn is loaded
             raise UserError(
                 "no such run, checkpoint or predictions file", file=source, remedy="check the path"
             )
-    if not is_place(fit_on) and not isinstance(fit_on, Predictions):
+    if not is_place(fit_on) and not isinstance(fit_on, in_memory):
         fit_on = given.source(fit_on, "fit_on")
 
     from calmix.calibration.files.column_mapping import ColumnMapping
+
+    mapping = ColumnMapping.from_options(
+        label_column=label_column,
+        id_column=id_column,
+        prob_columns=prob_columns,
+        logit_columns=logit_columns,
+        class_names=class_names,
+        positive_class=positive_class,
+        multi_label=multi_label,
+        label_separator=label_separator,
+        label_columns=label_columns,
+    )
+    if is_multi_label([source], mapping):
+        from calmix.inference.label_calibration import calibrate_labels
+        from calmix.report.label_report import write_label_calibration_report
+
+        content, compared = calibrate_labels(
+            source,
+            fit_on if isinstance(fit_on, in_memory) else str(fit_on),
+            method,
+            place,
+            mapping=mapping,
+            columns={name.removesuffix("_column"): value for name, value in names.items()},
+            max_length=max_length,
+            trust_remote_code=trust_remote_code,
+        )
+        report = write_label_calibration_report(content, compared, place / "report.html")
+        return CalibrationResult(place, {**content, "report": str(report)})
+
     from calmix.inference.post_hoc import calibrate as calibrate_source
     from calmix.report.calibration_report import write_calibration_report
 
@@ -169,14 +222,7 @@ def calibrate(
         method,
         place,
         max_length=max_length,
-        mapping=ColumnMapping.from_options(
-            label_column=label_column,
-            id_column=id_column,
-            prob_columns=prob_columns,
-            logit_columns=logit_columns,
-            class_names=class_names,
-            positive_class=positive_class,
-        ),
+        mapping=mapping,
         trust_remote_code=trust_remote_code,
         **names,
     )

@@ -23,6 +23,7 @@ from calmix.workflows.options import ALPHA
 NOT_HERE = (
     "train", "output", "validation", "test", "unlabelled", "text_column", "pair_column", "choices_column",
     "label_column", "id_column", "image_column", "augment", "plain_run", "keep_epoch_predictions",
+    "multi_label", "label_separator", "label_columns",
 )  # fmt: skip
 DEFAULTS: dict[str, Any] = {
     option.name: None if option.default is dataclasses.MISSING else option.default

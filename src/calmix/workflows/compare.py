@@ -190,6 +190,11 @@ def compare_runs(options: Mapping[str, Any]) -> Comparison:
         raise UserError("no methods to compare", remedy=f"give {argument('methods', 'plain,cls-mixup')}")
     shared = {name: value for name, value in options.items() if name not in OWN}
     base, data = training_config(shared)
+    if base.has_label_sets:
+        raise UserError(
+            "runs on rows of several labels are not compared",
+            remedy="train them one by one, and compare their predictions with 'calmix evaluate RUN RUN'",
+        )
     margin, store = options.get("margin"), options.get("store")
     config = CompareConfig(
         base=base,

@@ -142,6 +142,7 @@ def detect_ood(
 
 def open_run(path: Path) -> RunDirectory:
     opened = RunDirectory.open(path)
+    opened.check_single_label("out-of-domain detection")
     if not opened.model.is_dir():
         raise UserError(
             "the model of this run was dropped",

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calmix.runtime.option_values import parse_bins
+from calmix.runtime.option_values import MULTI_LABEL, parse_bins
 from calmix.user_error import UserError, argument, check_least
 from calmix.workflows.result import Record, Result
 
@@ -70,6 +70,11 @@ class Evaluation(Result, Mapping[str, Any]):
         return getattr(self.metrics, name)
 
     def tables(self) -> list[Table]:
+        if self._result.get("multi_label"):
+            from calmix.report.label_tables import label_evaluation_tables
+
+            return label_evaluation_tables(self._result)
+
         from calmix.report.evaluation_tables import difference_table, file_table, slice_table
 
         paired = [found for found in self.differences if found["metric"] in COMPARED]
@@ -110,6 +115,9 @@ def evaluate(
     class_names: str | Sequence[str] | None = None,
     positive_class: str | None = None,
     weight_column: str | None = None,
+    multi_label: bool = False,
+    label_separator: str | None = None,
+    label_columns: str | Sequence[str] | None = None,
     max_length: int | None = None,
     batch_size: int = 64,
     device: str = "auto",
@@ -126,7 +134,9 @@ def evaluate(
     sources: `Predictions`, (scores, labels) with `from_logits` saying what the scores are, predictions files,
     a `Run` or its directory; or one dict of them by name. With `model` and `data`, what a checkpoint or a run
     says about labelled rows. `slice` names a column of the files or of `data`: every metric per value of it,
-    in `.slices`. The options are those of `calmix evaluate --help`.
+    in `.slices`. Where rows have several labels (`MultiLabelPredictions`, files with lists of labels, runs),
+    `.per_label`, `.macro` and `.micro` hold the metrics; `multi_label`, `label_separator` and `label_columns`
+    say it of files that do not. The options are those of `calmix evaluate --help`.
 
     >>> from calmix import Predictions
     >>> found = evaluate(Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1]), bins=1)
@@ -150,8 +160,34 @@ def evaluate(
         class_names=class_names,
         positive_class=positive_class,
         weight_column=None if data is not None else weight_column,
+        multi_label=multi_label,
+        label_separator=label_separator,
+        label_columns=label_columns,
     )
     named = named_sources(sources, from_logits)
+    asked_of = {"slice": slice, "ensemble": ensemble or None, "mc_dropout": mc_dropout}
+    if is_multi_label([*named.values(), *([] if model is None else [model])], mapping):
+        from calmix.workflows.multi_label import evaluate_multi_label
+
+        return Evaluation(
+            evaluate_multi_label(
+                named,
+                mapping,
+                from_logits,
+                None if model is None and data is None else (model, data),
+                {
+                    "text": text_column, "pair": pair_column, "label": label_column, "id": id_column,
+                    "image": image_column,
+                },
+                {
+                    "max_length": max_length, "batch_size": batch_size, "device": device,
+                    "trust_remote_code": trust_remote_code,
+                },
+                notion=notion,
+                refused=[name for name, value in asked_of.items() if value is not None],
+                measuring={"bins": counts, "closed": closed, "intervals": intervals, "seed": seed},
+            )
+        )  # fmt: skip
     opened: list[Source] = [
         source
         for place, (name, given) in enumerate(named.items())
@@ -246,9 +282,39 @@ def named_sources(sources: Sequence[Any], from_logits: bool | None) -> dict[str,
 
 def is_whole(given: Any) -> bool:
     """Whether an argument is a source of its own, not scores or labels alone."""
+    from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
     from calmix.calibration.predictions import Predictions
 
-    return isinstance(given, Predictions | tuple) or place_of(given) is not None
+    return isinstance(given, Predictions | MultiLabelPredictions | tuple) or place_of(given) is not None
+
+
+def is_multi_label(sources: Sequence[Any], mapping: ColumnMapping) -> bool:
+    """Whether the rows of any source have several labels, or none."""
+    from calmix.calibration.multi_label.multi_label_files import has_several_labels
+    from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
+
+    if mapping.has_label_lists or any(isinstance(given, MultiLabelPredictions) for given in sources):
+        return True
+    places = [path for path in map(place_of, sources) if path is not None]
+    return any(is_multi_label_model(path) or has_several_labels(path, mapping) for path in places)
+
+
+def is_multi_label_model(path: Path) -> bool:
+    """Whether a directory is a run, a calibrated directory or a checkpoint of several labels."""
+    from calmix.io.run_directory import RunDirectory
+
+    if not path.is_dir():
+        return False
+    run = RunDirectory(path)
+    if run.config_file.is_file() and run.is_finished:
+        return run.is_multi_label
+
+    from calmix.io.records import read_json_record
+
+    config = next(
+        (file for file in (path / "config.json", path / "model/config.json") if file.is_file()), None
+    )
+    return config is not None and read_json_record(config).get("problem_type") == MULTI_LABEL
 
 
 def place_of(given: Any) -> Path | None:

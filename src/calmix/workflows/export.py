@@ -83,6 +83,7 @@ def export(
     place = output_directory(output)
     check_new_directory(place)
     source = RunDirectory.open(model_directory(run, "run"))
+    source.check_single_label("export")
     if not source.model.is_dir():
         raise UserError(
             "the model of this run was dropped",

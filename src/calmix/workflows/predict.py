@@ -40,11 +40,17 @@ class PredictionResult(Result):
         return list(self.table.column(name).to_pylist())
 
     @property
-    def labels(self) -> list[str]:
-        return self.column("predicted_label")
+    def labels(self) -> list[str] | list[list[str]]:
+        """The label of every row; of a model that gives several, a list for each."""
+        several = "predicted_labels" in self.table.column_names
+        return self.column("predicted_labels" if several else "predicted_label")
 
     @property
     def confidence(self) -> list[float]:
+        if "confidence" not in self.table.column_names:
+            raise UserError(
+                "every label has a probability of its own", remedy="take the columns prob_NAME of the table"
+            )
         return self.column("confidence")
 
     @property
@@ -82,6 +88,7 @@ class PredictionResult(Result):
         if "rejected_ood" in found:
             rule.append(f"out of domain: {found['rejected_ood']} of {len(self)} rows")
         rule += set_lines(found)
+        rule += label_lines(found)
         return [*(f"note: {note}" for note in found["notes"]), *rule]
 
 
@@ -92,6 +99,14 @@ def set_lines(found: Mapping[str, Any]) -> list[str]:
     size = f"{found['set_mean_size']:.2f} classes on average, one in {found['set_single_share']:.1%} of rows"
     limit = [f"note: {found['set_limit']}"] if "set_limit" in found else []
     return [found["set_guarantee"], f"set size: {size}", *limit]
+
+
+def label_lines(found: Mapping[str, Any]) -> list[str]:
+    """Of several labels: how many rows are predicted to have each, and from which probability on."""
+    return [
+        f"{name}: {count:,} rows (from {found['thresholds'][name]:.3f} on)"
+        for name, count in found.get("label_counts", {}).items()
+    ]
 
 
 def _cell(value: Any) -> str:
@@ -134,7 +149,8 @@ def predict(
     source: a `Run`, a `Comparison` (its recommended model), what `calibrate` returned, or the directory of
     one. input: rows in any form that `calmix.train` takes, labels not needed, or a list of texts; a text
     alone is the name of a file. With `output` the answers are written too. With `coverage`, `prediction_set`
-    holds the true class with that probability (`set_method`: lac, aps or raps).
+    holds the true class with that probability (`set_method`: lac, aps or raps). Of a model that gives
+    several labels, `predicted_labels` holds those whose probability reaches their threshold.
     """
     if input is None:
         raise UserError("nothing to predict", remedy=f"give {argument('input')}")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from transformers import PreTrainedModel
 
+    from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
     from calmix.calibration.predictions import Predictions
     from calmix.dynamics.datamap import DataMap
     from calmix.report.tables import Table
@@ -104,14 +105,28 @@ class Run(Result):
     @property
     def temperature(self) -> float:
         """Fitted on validation rows and folded into the saved model."""
+        self.directory.check_single_label("one temperature")
         return float(self.metrics.facts.temperature)
 
     @property
     def label_names(self) -> tuple[str, ...]:
         return tuple(self.metrics.facts.label_names)
 
-    def predictions(self, split: str = "test", *, calibrated: bool = True) -> Predictions:
-        """What the saved model says about the rows of a split; `calibrated=False`: before the temperature."""
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Of a run whose rows have several labels: from which probability on each label is predicted."""
+        return dict(self.metrics.facts.get("thresholds", {}))
+
+    def predictions(
+        self, split: str = "test", *, calibrated: bool = True
+    ) -> Predictions | MultiLabelPredictions:
+        """What the saved model says about the rows of a split; `calibrated=False`: before the temperature, or
+        the scaling of several labels."""
+        if self.directory.is_multi_label:
+            from calmix.calibration.multi_label.multi_label_sources import label_predictions_of_run
+
+            return label_predictions_of_run(self.directory, split, calibrated=calibrated)
+
         from calmix.calibration.files.run_predictions import predictions_of_run
 
         return predictions_of_run(self.directory, split, calibrated=calibrated)
@@ -143,16 +158,20 @@ class Run(Result):
 
     def plot_reliability(self, split: str = "test", *, calibrated: bool = True, bins: int = 15) -> Figure:
         """The reliability diagram of a split as a matplotlib figure: `.savefig("reliability.pdf")`."""
+        from calmix.calibration.files.run_predictions import predictions_of_run
         from calmix.report.figures import reliability_figure
 
         words = f"{split}, {'+ TS' if calibrated else 'raw'}"
-        return reliability_figure(self.predictions(split, calibrated=calibrated), bins=bins, title=words)
+        known = predictions_of_run(self.directory, split, calibrated=calibrated)
+        return reliability_figure(known, bins=bins, title=words)
 
     def plot_risk_coverage(self, split: str = "test", *, calibrated: bool = True) -> Figure:
         """The error rate among the rows that are accepted, as a matplotlib figure."""
+        from calmix.calibration.files.run_predictions import predictions_of_run
         from calmix.report.figures import risk_coverage_figure
 
-        return risk_coverage_figure(self.predictions(split, calibrated=calibrated), title=split)
+        known = predictions_of_run(self.directory, split, calibrated=calibrated)
+        return risk_coverage_figure(known, title=split)
 
     def plot_training(self) -> Figure:
         """Training loss and validation NLL of every epoch, as a matplotlib figure."""
@@ -173,6 +192,16 @@ class Run(Result):
         return upload(self.directory, repository, **settings)
 
     def tables(self) -> list[Table]:
+        metrics = self.directory.metrics()
+        if metrics.get("multi_label"):
+            from calmix.report.label_tables import label_table, stages_table
+
+            last = list(metrics["splits"])[1 if len(metrics["splits"]) > 1 else 0]
+            return [
+                stages_table(metrics),
+                label_table(metrics["splits"][last]["calibrated"], f"{last}, scaled"),
+            ]
+
         from calmix.report.tables import HEADLINE_KEYS, metrics_table
 
         return [metrics_table(self.directory.metrics(), HEADLINE_KEYS)]
@@ -192,10 +221,16 @@ class Run(Result):
             *(f"{check['severity']}: {check['split']}: {check['message']}" for check in checks),
             *([f"rows:   {rows}"] if rows.is_file() else []),
             *(f"note: {note}" for note in learning_notes(self.directory.metrics())),
-            f"temperature {self.temperature:.3f}, folded into the saved model",
+            self._folded(),
             f"model:  {self.model_path}",
             f"report: {self.report}",
         ]
+
+    def _folded(self) -> str:
+        if self.directory.is_multi_label:
+            method = self.metrics.facts.label_scaling["method"]
+            return f"{method} scaling of every label, folded into the saved model with its thresholds"
+        return f"temperature {self.temperature:.3f}, folded into the saved model"
 
     def __str__(self) -> str:
         return "\n".join([*(f"WARNING: {line}" for line in self.warnings()), super().__str__()])

@@ -20,6 +20,9 @@ class ColumnMapping:
     class_names      the classes in the order of the columns or of the lists
     positive_class   the class whose probability a single column holds
     weight_column    how much each row counts
+    multi_label      rows have several labels, or none: lists of names in the label column
+    label_separator  what stands between the names of a row where they are one text
+    label_columns    columns of 0 and 1, one of each label, in place of the label column
     """
 
     label_column: str | None = None
@@ -29,6 +32,9 @@ class ColumnMapping:
     class_names: tuple[str, ...] = ()
     positive_class: str | None = None
     weight_column: str | None = None
+    multi_label: bool = False
+    label_separator: str | None = None
+    label_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.prob_columns and self.logit_columns:
@@ -40,11 +46,25 @@ class ColumnMapping:
             ("prob_columns", self.prob_columns),
             ("logit_columns", self.logit_columns),
             ("class_names", self.class_names),
+            ("label_columns", self.label_columns),
         ):
             if len(set(names)) != len(names) or "" in names:
                 raise UserError(
                     argument(option, ",".join(names)), remedy="give every name once, with commas between"
                 )
+        if self.label_columns and (self.label_column or self.label_separator is not None):
+            raise UserError(
+                f"{argument('label_columns')} beside {argument('label_column')} or "
+                f"{argument('label_separator')}",
+                remedy="say in one way which labels a row has",
+            )
+        if self.label_separator == "":
+            raise UserError(f"{argument('label_separator')} is empty", remedy="give a text such as ;")
+
+    @property
+    def has_label_lists(self) -> bool:
+        """Whether the user says that rows have several labels, or none."""
+        return self.multi_label or self.label_separator is not None or bool(self.label_columns)
 
     @classmethod
     def from_options(
@@ -57,6 +77,9 @@ class ColumnMapping:
         class_names: str | Sequence[str] | None = None,
         positive_class: str | None = None,
         weight_column: str | None = None,
+        multi_label: bool = False,
+        label_separator: str | None = None,
+        label_columns: str | Sequence[str] | None = None,
     ) -> ColumnMapping:
         """Lists as a command line gives them.
 
@@ -71,6 +94,9 @@ class ColumnMapping:
             split_names(class_names),
             positive_class,
             weight_column,
+            multi_label,
+            label_separator,
+            split_names(label_columns),
         )
 
     def __bool__(self) -> bool:

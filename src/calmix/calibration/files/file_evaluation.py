@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,6 +48,17 @@ class Source:
     split: str | None = None
     stage: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Placed(Protocol):
+    """Where a source comes from."""
+
+    @property
+    def origin(self) -> int: ...
+    @property
+    def split(self) -> str | None: ...
+    @property
+    def stage(self) -> str | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +190,7 @@ def _has_classes(predictions: Predictions, order: tuple[str, ...]) -> bool:
         return False
 
 
-def are_comparable(first: Source, second: Source) -> bool:
+def are_comparable(first: Placed, second: Placed) -> bool:
     """Whether a reader would ask for the difference: two files, two stages of a split, a split of two runs.
 
     A file meets what the saved model of a run says.

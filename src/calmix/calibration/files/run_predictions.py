@@ -10,6 +10,8 @@ from calmix.user_error import UserError
 
 def predictions_of_run(run: RunDirectory, split: str, *, calibrated: bool = False) -> Predictions:
     """The predictions of a run for the rows of a split; with `calibrated`, after its temperature."""
+    if run.is_finished:  # a report may be written before `metrics.json`
+        run.check_single_label("this")
     file = run.predictions_file(split)
     run.check_undamaged(f"predictions/{split}.parquet")
     if not file.is_file():

@@ -29,7 +29,8 @@ class EncodedRows:
     offsets: NDArray[np.int64]
     sequences_per_row: int
     is_choice: bool
-    labels: NDArray[np.int64] | None
+    labels: NDArray[Any] | None
+    """Class indices, or [rows, labels] of 0 and 1 in float32 where rows have several labels."""
     row_ids: NDArray[np.str_]
     truncated: NDArray[np.bool_]
 
@@ -52,7 +53,7 @@ class EncodedRows:
             for name, values in self.tokens.items()
         }
         if self.labels is not None:
-            features["labels"] = int(self.labels[position])
+            features["labels"] = self.labels[position]
         return features
 
     def content(self) -> list[NDArray[Any]]:
@@ -106,7 +107,7 @@ def encode_rows(
         offsets=offsets,
         sequences_per_row=per_row,
         is_choice=rows.task == "choice",
-        labels=rows.labels if rows.is_labelled else None,
+        labels=rows.network_labels if rows.is_labelled else None,
         row_ids=rows.row_ids,
         truncated=np.asarray(
             np.concatenate([np.zeros(0, dtype=np.bool_), *truncated]).reshape(-1, per_row).any(axis=1),
@@ -185,5 +186,5 @@ class PaddingCollator:
             batch[name] = torch.from_numpy(padded.reshape(shape))
         batch["attention_mask"] = torch.from_numpy(mask.astype(np.int64).reshape(shape))
         if "labels" in features[0]:
-            batch["labels"] = torch.tensor([row["labels"] for row in features])
+            batch["labels"] = torch.from_numpy(np.asarray([row["labels"] for row in features]))
         return batch

@@ -34,7 +34,7 @@ class EncodedImages:
 
     images: tuple[StoredImage, ...]
     size: tuple[int, int] | None
-    labels: NDArray[np.int64] | None
+    labels: NDArray[Any] | None
     row_ids: NDArray[np.str_]
     digests: tuple[str, ...]
     augmentation: Augmentation | None = None
@@ -70,7 +70,7 @@ class EncodedImages:
     def _features(self, pixels: Pixels, position: int) -> dict[str, Any]:
         features: dict[str, Any] = {"pixel_values": pixels}
         if self.labels is not None:
-            features["labels"] = int(self.labels[position])
+            features["labels"] = self.labels[position]
         return features
 
     def by_length(self) -> tuple[EncodedImages, NDArray[np.int64]]:
@@ -88,7 +88,7 @@ def encode_images(
     return EncodedImages(
         images=tuple(rows.images()),
         size=size,
-        labels=rows.labels if rows.is_labelled else None,
+        labels=rows.network_labels if rows.is_labelled else None,
         row_ids=rows.row_ids,
         digests=tuple(rows.digests()),
         augmentation=augmentation,
@@ -156,4 +156,4 @@ def collated_labels(features: Sequence[dict[str, Any]]) -> dict[str, torch.Tenso
 
     if "labels" not in features[0]:
         return {}
-    return {"labels": torch.tensor([row["labels"] for row in features])}
+    return {"labels": torch.from_numpy(np.asarray([row["labels"] for row in features]))}

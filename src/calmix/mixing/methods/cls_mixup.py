@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import MixedRows, RowLosses, Step
 
@@ -26,10 +25,11 @@ class ClsMixup(RandomPairs):
     name: ClassVar[str] = "cls-mixup"
     summary: ClassVar[str] = "mixes the features before the last layer (M-mixup)"
     citation: ClassVar[str] = "Zhang & Vaidya 2021"
+    multi_label: ClassVar[bool] = True
     mix_point: ClassVar[str] = "head"
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         logits = self.forward_mixed(step, step.head, partner, ratio)
-        losses = cross_entropy(logits, self.mixed_targets(step, partner, ratio))
+        losses = step.losses_of(logits, self.mixed_targets(step, partner, ratio))
         return RowLosses(losses, logits=None, mixed=MixedRows(logits, partner, ratio))

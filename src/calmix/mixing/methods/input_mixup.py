@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import EMBEDDINGS, MixedRows, RowLosses, Step
 
@@ -27,10 +26,11 @@ class InputMixup(RandomPairs):
     name: ClassVar[str] = "input-mixup"
     summary: ClassVar[str] = "mixes word embeddings (or pixels), texts padded to the length of their pair"
     citation: ClassVar[str] = "Zhang & Vaidya 2021; Thulasidasan et al., NeurIPS 2019"
+    multi_label: ClassVar[bool] = True
     mix_point: ClassVar[str] = "embeddings"
 
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         logits = self.forward_mixed(step, EMBEDDINGS, partner, ratio)
-        losses = cross_entropy(logits, self.mixed_targets(step, partner, ratio))
+        losses = step.losses_of(logits, self.mixed_targets(step, partner, ratio))
         return RowLosses(losses, logits=None, mixed=MixedRows(logits, partner, ratio))

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import MixedRows, RowLosses, Step
 from calmix.user_error import UserError
@@ -29,6 +28,7 @@ class ManifoldMixup(RandomPairs):
     name: ClassVar[str] = "manifold-mixup"
     summary: ClassVar[str] = "mixes at a random depth: embeddings, a layer, or the head"
     citation: ClassVar[str] = "Zhang & Vaidya 2021; Verma et al., ICML 2019"
+    multi_label: ClassVar[bool] = True
     mix_point: ClassVar[str] = "one of 0..n+1 per step"
 
     layers: tuple[int, ...] | None = None
@@ -52,5 +52,5 @@ class ManifoldMixup(RandomPairs):
     def losses(self, step: Step) -> RowLosses:
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         logits = self.forward_mixed(step, self.draw_depth(step), partner, ratio)
-        losses = cross_entropy(logits, self.mixed_targets(step, partner, ratio))
+        losses = step.losses_of(logits, self.mixed_targets(step, partner, ratio))
         return RowLosses(losses, logits=None, mixed=MixedRows(logits, partner, ratio))

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from calmix.mixing.losses import cross_entropy
 from calmix.mixing.method import Method
 from calmix.mixing.step import RowLosses, Step
 
@@ -24,10 +23,11 @@ class Plain(Method):
     name: ClassVar[str] = "plain"
     summary: ClassVar[str] = "cross-entropy without mixing: baseline and first stage of guided methods"
     citation: ClassVar[str] = "Guo et al., On Calibration of Modern Neural Networks, ICML 2017 (as baseline)"
+    multi_label: ClassVar[bool] = True
 
     def losses(self, step: Step) -> RowLosses:
         logits = step.forward()
         if self.label_smoothing == 0:
-            return RowLosses(cross_entropy(logits, step.plain_targets), logits)
+            return RowLosses(step.losses_of(logits, step.plain_targets), logits)
         targets = self.targets(step)
-        return RowLosses(cross_entropy(logits, targets), logits)
+        return RowLosses(step.losses_of(logits, targets), logits)

@@ -17,7 +17,6 @@ from typing import ClassVar
 from torch import Tensor
 
 from calmix.mixing.chosen_depth import ChosenDepth
-from calmix.mixing.losses import cross_entropy
 from calmix.mixing.mixing_method import RandomPairs
 from calmix.mixing.step import Mix, RowLosses, Step
 
@@ -27,6 +26,7 @@ class RegMixup(RandomPairs, ChosenDepth):
     name: ClassVar[str] = "regmixup"
     summary: ClassVar[str] = "cross-entropy on the rows plus cross-entropy on mixed rows"
     citation: ClassVar[str] = "Pinto et al., NeurIPS 2022"
+    multi_label: ClassVar[bool] = True
     mix_point: ClassVar[str] = "head, input or layer"
     later_options: ClassVar[tuple[str, ...]] = ("layers",)
 
@@ -38,8 +38,8 @@ class RegMixup(RandomPairs, ChosenDepth):
         partner, ratio = self.draw_partner(step), self.draw_ratio(step)
         original, mixed = self._logits(step, partner, ratio)
         targets = self.targets(step)
-        mixed_loss = cross_entropy(mixed, self.mixed_targets(step, partner, ratio))
-        return RowLosses(cross_entropy(original, targets) + self.eta * mixed_loss, original)
+        mixed_loss = step.losses_of(mixed, self.mixed_targets(step, partner, ratio))
+        return RowLosses(step.losses_of(original, targets) + self.eta * mixed_loss, original)
 
     def _logits(self, step: Step, partner: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:
         if self.is_at_head:

@@ -112,5 +112,9 @@ class CifarResNetForImageClassification(PreTrainedModel):
         for stage in self.stages:
             hidden = stage(hidden)
         logits = self.classifier(self.dropout(hidden.mean(dim=(2, 3))))
-        loss: Any = None if labels is None else nn.functional.cross_entropy(logits, labels)
+        loss: Any = None
+        if labels is not None:
+            is_multi_label = self.config.problem_type == "multi_label_classification"
+            loss_of = nn.BCEWithLogitsLoss() if is_multi_label else nn.CrossEntropyLoss()
+            loss = loss_of(logits, labels)
         return ImageClassifierOutputWithNoAttention(loss=loss, logits=logits)

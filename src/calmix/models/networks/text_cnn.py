@@ -95,7 +95,11 @@ class TextCnnForSequenceClassification(PreTrainedModel):
             # 0 is the least that a ReLU answers: it takes part in no maximum.
             strongest.append(answers.masked_fill(beyond.unsqueeze(1), 0.0).amax(dim=2))
         logits = self.classifier(self.dropout(torch.cat(strongest, dim=1)))
-        loss: Any = None if labels is None else nn.functional.cross_entropy(logits, labels)
+        loss: Any = None
+        if labels is not None:
+            is_multi_label = self.config.problem_type == "multi_label_classification"
+            loss_of = nn.BCEWithLogitsLoss() if is_multi_label else nn.CrossEntropyLoss()
+            loss = loss_of(logits, labels)
         return SequenceClassifierOutput(loss=loss, logits=logits)
 
     @torch.no_grad()

@@ -88,5 +88,9 @@ class VggForImageClassification(PreTrainedModel):
             hidden = block(hidden)
         features = self.hidden(self.pool(hidden).flatten(1))
         logits = self.classifier(self.dropout(features))
-        loss: Any = None if labels is None else nn.functional.cross_entropy(logits, labels)
+        loss: Any = None
+        if labels is not None:
+            is_multi_label = self.config.problem_type == "multi_label_classification"
+            loss_of = nn.BCEWithLogitsLoss() if is_multi_label else nn.CrossEntropyLoss()
+            loss = loss_of(logits, labels)
         return ImageClassifierOutputWithNoAttention(loss=loss, logits=logits)

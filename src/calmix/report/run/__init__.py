@@ -10,6 +10,7 @@ next_steps        What to do with the run
 reliability       The reliability diagram: accuracy against confidence, with the noise of chance
 row_sections      Rows that count differently, and groups of them: weights, soft labels, slices
 row_texts         The texts behind a run, read again from its files
+run_facts         What went into a run: its data checks and its configuration
 run_report        The page: one run, from the files of its directory
 verdict           Whether the confidence can be trusted, in domain and on every other test set
 """

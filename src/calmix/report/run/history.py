@@ -49,10 +49,10 @@ def regime(history: History) -> str:
     return f"Trained to the end: the validation NLL levelled off at {last:.3f}."
 
 
-def history_chart(history: History, caption: str) -> Chart:
+def history_chart(history: History, caption: str, unit: str = "nats per row") -> Chart:
     """Loss and validation NLL per epoch; a ring marks the epoch that was kept."""
     values = [entry.get(key) for entry in history for key, *_ in LINES]
-    plot = Plot(epoch_axis(history), number_axis(values, "nats per row", zero=True), 260)
+    plot = Plot(epoch_axis(history), number_axis(values, unit, zero=True), 260)
     for key, name, kind, dash, shape in LINES:
         points = [(float(entry["epoch"]), entry.get(key)) for entry in history]
         plot.line(points, f"{kind} {dash}")

@@ -67,17 +67,29 @@ def reliability_chart(
 ) -> Chart:
     """Accuracy per bin of top-label confidence, above the histogram of confidence."""
     binned = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
-    low, high = noise_band(binned.count, binned.mean_confidence)
     # No top-label confidence lies below 1/C: the axis starts at the edge of that bin.
     start = min(float(np.floor(bins / predictions.classes + 1e-9) / bins), 0.9)
-    plot = Plot(
-        percent_axis(start, 1, "confidence", wanted=4), _upper(percent_axis(0, 1, "accuracy")), height
-    )
+    return bins_chart(binned, title=title, caption=caption, start=start, height=height, name=name)
+
+
+def bins_chart(
+    binned: ReliabilityBins,
+    *,
+    title: str,
+    caption: str,
+    start: float = 0.0,
+    height: int = 280,
+    name: str = "reliability",
+    words: tuple[str, str] = ("confidence", "accuracy"),
+) -> Chart:
+    """Bins as a diagram; `words` are what its axes are called: the stated, and the observed."""
+    low, high = noise_band(binned.count, binned.mean_confidence)
+    plot = Plot(percent_axis(start, 1, words[0], wanted=4), _upper(percent_axis(0, 1, words[1])), height)
     filled = np.flatnonzero(binned.count).tolist()
     for place in filled:
         left, right = max(float(binned.lower[place]), start), float(binned.upper[place])
         room = 0.06 * (right - left)
-        box, tip = (left + room, right - room), bin_words(binned, place)
+        box, tip = (left + room, right - room), bin_words(binned, place, words)
         plot.bar(box, (float(low[place]), max(float(high[place]), float(low[place]) + 0.004)), "band", tip)
         floor, share = plot.y.low, float(binned.count[place] / binned.count.max())
         plot.bar(box, (floor, floor - 0.85 * floor * share), "histogram", tip)
@@ -87,7 +99,7 @@ def reliability_chart(
         side = side_of(float(binned.accuracy[place]), float(low[place]), float(high[place]))
         sides.add(side)
         shape, kind, _ = MARKS[side]
-        at, tip = max(float(binned.mean_confidence[place]), start), bin_words(binned, place)
+        at, tip = max(float(binned.mean_confidence[place]), start), bin_words(binned, place, words)
         ends = [(at, float(binned.accuracy_low[place])), (at, float(binned.accuracy_high[place]))]
         plot.line(ends, f"{kind} thin", tip)
         plot.mark(at, float(binned.accuracy[place]), shape, kind, tip)
@@ -101,12 +113,14 @@ def _upper(axis: Axis) -> Axis:
     return Axis(axis.high - (axis.high - axis.low) / DIAGRAM, axis.high, axis.ticks, axis.title)
 
 
-def bin_words(binned: ReliabilityBins, place: int) -> str:
+def bin_words(
+    binned: ReliabilityBins, place: int, words: tuple[str, str] = ("confidence", "accuracy")
+) -> str:
     """What a bin holds, for a reader who points at it."""
     return (
-        f"confidence {100 * binned.lower[place]:.1f} to {100 * binned.upper[place]:.1f} %: "
-        f"{binned.count[place]:,} rows, mean confidence {100 * binned.mean_confidence[place]:.1f} %, "
-        f"accuracy {100 * binned.accuracy[place]:.1f} % "
+        f"{words[0]} {100 * binned.lower[place]:.1f} to {100 * binned.upper[place]:.1f} %: "
+        f"{binned.count[place]:,} rows, mean {words[0]} {100 * binned.mean_confidence[place]:.1f} %, "
+        f"{words[1]} {100 * binned.accuracy[place]:.1f} % "
         f"[{100 * binned.accuracy_low[place]:.1f}, {100 * binned.accuracy_high[place]:.1f}]"
     )
 

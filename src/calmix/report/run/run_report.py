@@ -10,17 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.predictions import Predictions
 from calmix.io.run_directory import RunDirectory
+from calmix.report.label_report import label_run_page
 from calmix.report.learning import TITLE, has_not_learned, learning_blocks, learning_notes
 from calmix.report.pages.page import (
     Answer,
     Beside,
     Block,
-    Code,
     Details,
     Page,
     Prose,
@@ -45,13 +43,12 @@ from calmix.report.run.next_steps import next_steps
 from calmix.report.run.reliability import reliability_chart, reliability_table
 from calmix.report.run.row_sections import row_sections
 from calmix.report.run.row_texts import split_texts, training_texts
+from calmix.report.run.run_facts import check_blocks, configuration_blocks
 from calmix.report.run.verdict import judged_splits, sentence, verdicts
 from calmix.report.tables import (
     IN_SAMPLE_NOTE,
     OUTSIDE_NOTE,
     WITHIN_NOISE_NOTE,
-    Column,
-    Table,
     ece_text,
     is_in_sample,
     is_outside_interval,
@@ -84,6 +81,8 @@ def write_run_report(
     directory holds no texts.
     """
     metrics = run.metrics() if metrics is None else metrics
+    if metrics.get("multi_label"):
+        return write_page(label_run_page(run, metrics), run.report_file)
     texts = training_texts(run) if texts is None else texts
     rows = split_texts(run) if rows is None else rows
     return write_page(run_page(run, metrics, texts, rows), run.report_file)
@@ -113,9 +112,9 @@ def run_page(
         sections.append(Section(title, guidance_blocks(run, metrics, texts)))
     if run.dynamics_file.is_file():
         sections.append(Section("Training dynamics", _dynamics_blocks(run.dynamics_file, metrics, texts)))
-    sections.append(Section("Data checks", _check_blocks(metrics)))
+    sections.append(Section("Data checks", check_blocks(metrics)))
     sections.append(Section("How to read this", _reading_blocks(metrics)))
-    sections.append(Section("Configuration", _configuration_blocks(run)))
+    sections.append(Section("Configuration", configuration_blocks(run)))
     return Page(
         title=f"{run.path.resolve().name}: {metrics['method']}, seed {metrics['seed']}",
         lead=sentence(metrics),
@@ -239,33 +238,6 @@ def _dynamics_blocks(
     return tuple(blocks)
 
 
-def _check_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
-    checks = metrics.get("data_checks")
-    if checks is None:
-        return (Prose("The run recorded no data checks."),)
-    if not checks:
-        return (Prose("The data were checked before training and nothing was found."),)
-    table = Table(
-        caption="What was found in the data before training",
-        columns=(
-            Column("Severity", numeric=False),
-            Column("Split", numeric=False),
-            Column("Finding", numeric=False),
-            Column("Rows"),
-        ),
-        rows=tuple(
-            (
-                str(check["severity"]),
-                str(check.get("split") or "–"),
-                str(check["message"]),
-                f"{check['count']:,}" if check.get("count") is not None else "–",
-            )
-            for check in checks
-        ),
-    )
-    return (table,)
-
-
 def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     edge = {"right": "right-closed (a, b]", "left": "left-closed [a, b)"}[metrics["ece_edges"]]
     notes = [
@@ -284,14 +256,3 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         where = " and ".join(flattering)
         blocks.insert(0, Prose(f"The calibrated numbers of {where} are {IN_SAMPLE_NOTE}.", "warning"))
     return tuple(blocks)
-
-
-def _configuration_blocks(run: RunDirectory) -> tuple[Block, ...]:
-    config = run.config()
-    verb = "distill" if config.get("teacher") else "train"
-    return (
-        Prose("The same run again:"),
-        Code(f"calmix {verb} --config config.yaml --output NEW_RUN"),
-        Prose("config.yaml:"),
-        Code(yaml.safe_dump(config, sort_keys=False, allow_unicode=True).rstrip()),
-    )

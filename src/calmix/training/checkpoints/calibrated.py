@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
@@ -67,8 +68,30 @@ def save_folded(
 ) -> None:
     """Fold the temperature into a model and save it: loaded again, and proven on a batch of inputs whose
     uncalibrated predictions are known."""
-    device = next(model.parameters()).device
     fold_temperature(model, temperature)
+
+    def probabilities(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+        return Predictions.from_logits(logits, known.labels).probabilities()
+
+    expected = known.with_temperature(temperature).probabilities()
+    save_proven(
+        model, directory, save_inputs, batch, expected, probabilities, trust_remote_code=trust_remote_code
+    )
+
+
+def save_proven(
+    model: nn.Module,
+    directory: Path,
+    save_inputs: Callable[[Path], None],
+    batch: Mapping[str, Tensor],
+    expected: NDArray[np.float64],
+    probabilities: Callable[[NDArray[np.float32]], NDArray[np.float64]],
+    *,
+    trust_remote_code: bool,
+) -> None:
+    """Save a model that a calibrator was folded into: loaded again, and proven on a batch of inputs whose
+    calibrated probabilities are known; `probabilities` are those of its logits."""
+    device = next(model.parameters()).device
     model.save_pretrained(directory)  # type: ignore[operator]
     save_inputs(directory)
     as_umask_says(file for file in list(directory.rglob("*")) if file.is_file())
@@ -77,9 +100,7 @@ def save_folded(
     loaded.to(device).eval()
     with torch.no_grad():
         logits = loaded(**{name: tensor.to(device) for name, tensor in batch.items()}).logits
-    folded = Predictions.from_logits(logits.float().cpu().numpy(), known.labels)
-    expected = known.with_temperature(temperature)
-    error = float(np.abs(folded.probabilities() - expected.probabilities()).max())
+    error = float(np.abs(probabilities(logits.float().cpu().numpy()) - expected).max())
     if error > fold_proof.TOLERANCE:
         raise RuntimeError(f"the saved model, loaded again, gives probabilities that are off by {error:.2g}")
 

@@ -197,6 +197,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
     directory = path
     if (path / "config.yaml").is_file():
         run = RunDirectory.open(path)
+        run.check_single_label("distillation")
         directory = run.model
         if not directory.is_dir():
             raise UserError(

@@ -2,6 +2,7 @@
 
 dry_run           A look ahead at the last stage of a run, before the stages that come first are trained
 finalise          What training leaves: predictions, temperature, metrics
+finalise_labels   What training on rows of several labels leaves: scaling and thresholds of every label
 fingerprint       The name of a run in the store: a hash of everything that decides its result
 first_look        Errors of a command that are found before torch is loaded: seconds earlier
 guidance          What comes before a guided run: the data map of a plain run

@@ -95,10 +95,41 @@ def finish(
     epochs = history(trainer, journal.losses())
     learning = judge_run(config, prepared, validation, scaling, epochs)
     metrics = {
+        **run_facts(config, prepared, trainer, started),
+        "temperature": scaling.temperature_,
+        "splits": with_slices(
+            measure(predictions, scaling.temperature_, config),
+            predictions,
+            named,
+            config,
+            scaling.temperature_,
+        ),
+        "history": epochs,
+        "learning": learning.as_dict(),
+        "data_checks": data_checks(prepared),
+    }
+    if prepared.teaching is not None and trainer.teacher is not None:
+        metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
+    if trainer.balance is not None:
+        names, settings = splits.train.label_names, {"bins": config.bins, "closed": config.closed}
+        metrics["prior_correction"] = correction_facts(trainer.balance, predictions, names, **settings)
+    remove_leftovers(run.path)
+    metrics["files"] = sealed_files(run)
+    write_json(run.metrics_file, metrics)
+    remove_checkpoints(run)
+    trainer.accelerator.wait_for_everyone()
+
+
+def run_facts(
+    config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float
+) -> dict[str, Any]:
+    """For `metrics.json`: what was trained, on what, and how."""
+    splits = prepared.splits
+    named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
+    return {
         "method": config.method,
         "model": config.model,
         "seed": config.seed,
-        "temperature": scaling.temperature_,
         "seconds": round(time.monotonic() - started, 3),
         "device": str(trainer.args.device),
         "ece_bins": config.bins[0],
@@ -114,30 +145,14 @@ def finish(
         },
         "effective_options": effective_options(config, prepared, trainer),
         **pixel_facts(prepared),
-        "splits": with_slices(
-            measure(predictions, scaling.temperature_, config),
-            predictions,
-            named,
-            config,
-            scaling.temperature_,
-        ),
-        "history": epochs,
-        "learning": learning.as_dict(),
-        "data_checks": [
-            {"severity": f.severity, "split": f.split, "message": f.message, "count": f.count}
-            for f in prepared.findings
-        ],
     }
-    if prepared.teaching is not None and trainer.teacher is not None:
-        metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
-    if trainer.balance is not None:
-        names, settings = splits.train.label_names, {"bins": config.bins, "closed": config.closed}
-        metrics["prior_correction"] = correction_facts(trainer.balance, predictions, names, **settings)
-    remove_leftovers(run.path)
-    metrics["files"] = sealed_files(run)
-    write_json(run.metrics_file, metrics)
-    remove_checkpoints(run)
-    trainer.accelerator.wait_for_everyone()
+
+
+def data_checks(prepared: Prepared) -> list[dict[str, Any]]:
+    return [
+        {"severity": f.severity, "split": f.split, "message": f.message, "count": f.count}
+        for f in prepared.findings
+    ]
 
 
 def check_chosen(run: RunDirectory, trainer: MixupTrainer, measured: float, *, is_half: bool = False) -> None:
@@ -198,6 +213,19 @@ def sealed_files(run: RunDirectory) -> dict[str, dict[str, Any]]:
     return make_manifest(run.path, files)
 
 
+def learning_settings(config: TrainConfig, prepared: Prepared) -> Settings:
+    """How the run was trained, and what is usual."""
+    usual = default_settings(config.model, len(prepared.splits.train), config.batch_size)
+    assert config.learning_rate is not None and config.epochs is not None  # settled before training
+    return Settings(
+        learning_rate=config.learning_rate,
+        epochs=config.epochs,
+        usual_rate=usual.learning_rate,
+        usual_epochs=usual.epochs,
+        soft_targets=config.method != "plain" or config.label_smoothing > 0 or bool(config.teacher),
+    )
+
+
 def judge_run(
     config: TrainConfig,
     prepared: Prepared,
@@ -206,15 +234,7 @@ def judge_run(
     epochs: list[dict[str, Any]],
 ) -> Learning:
     """Whether the run has learned anything, and what to change if it has not."""
-    usual = default_settings(config.model, len(prepared.splits.train), config.batch_size)
-    assert config.learning_rate is not None and config.epochs is not None  # settled before training
-    settings = Settings(
-        learning_rate=config.learning_rate,
-        epochs=config.epochs,
-        usual_rate=usual.learning_rate,
-        usual_epochs=usual.epochs,
-        soft_targets=config.method != "plain" or config.label_smoothing > 0 or bool(config.teacher),
-    )
+    settings = learning_settings(config, prepared)
     facts = ValidationFacts.of(
         validation, scaling.temperature_, scaling.at_bound_, settings.lowest_temperature
     )
@@ -280,6 +300,15 @@ def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, A
     ]
 
 
+def proof_rows(predictor: Trainer, prepared: Prepared) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    """Positions and inputs of the validation rows that a saved checkpoint is proven on."""
+    encoded = prepared.encoded["validation"]
+    few = np.arange(min(len(encoded), fold_proof.ROWS))
+    batch = predictor.data_collator([encoded[int(position)] for position in few])
+    batch.pop("labels")
+    return few, batch
+
+
 def save_model(
     run: RunDirectory,
     model: nn.Module,
@@ -291,10 +320,7 @@ def save_model(
     trust_remote_code: bool = False,
 ) -> None:
     """A standard checkpoint whose plain softmax is calibrated: loaded again, and proven on a few rows."""
-    encoded = prepared.encoded["validation"]
-    few = np.arange(min(len(encoded), fold_proof.ROWS))
-    batch = predictor.data_collator([encoded[int(position)] for position in few])
-    batch.pop("labels")
+    few, batch = proof_rows(predictor, prepared)
     save_folded(
         model,
         run.model,

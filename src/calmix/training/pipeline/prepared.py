@@ -19,6 +19,7 @@ from calmix.models.frozen_prefix import FrozenPrefix
 from calmix.models.inputs import Encoded, Inputs
 from calmix.models.lora import add_lora
 from calmix.models.network import Network, freeze_embeddings, load_network
+from calmix.runtime.option_values import MULTI_LABEL
 from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
@@ -101,6 +102,8 @@ def read_data(config: TrainConfig) -> Splits:
 def make_network(config: TrainConfig, train: Rows) -> Network:
     """The network to train: loaded or made, cut and frozen."""
     network = load_network(config.model, train, **config.network_settings())
+    if train.is_multi_label:
+        network.model.config.problem_type = MULTI_LABEL
     if config.student_layers is not None:
         cut_layers(network.model, config.student_layers)
     if config.freeze_embeddings:

@@ -38,6 +38,7 @@ from calmix.training.epoch_rules import trainer_settings
 from calmix.training.fast_layers import BFLOAT16
 from calmix.training.frozen_layers import train_from_cache
 from calmix.training.pipeline.finalise import finish
+from calmix.training.pipeline.finalise_labels import finish_labels, scaling_for
 from calmix.training.pipeline.guidance import needs_plain_run
 from calmix.training.pipeline.prepared import Prepared, prepare
 from calmix.training.pipeline.run_files import (
@@ -46,7 +47,7 @@ from calmix.training.pipeline.run_files import (
 )
 from calmix.training.pipeline.settling import settled_to_train
 from calmix.training.recording import Diverged
-from calmix.training.selection import epoch_metrics
+from calmix.training.selection import epoch_metrics, label_epoch_metrics
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError
 
@@ -132,7 +133,8 @@ def _train(
         raise
     finally:
         progress.stop()
-    finish(run, config, prepared, trainer, started)
+    end = finish_labels if prepared.splits.train.is_multi_label else finish
+    end(run, config, prepared, trainer, started)
     return run
 
 
@@ -212,7 +214,10 @@ def make_trainer(
     if "unlabelled" in prepared.encoded:
         more: Any = prepared.encoded["unlabelled"]
         rows = WithUnlabelled(rows, more)
-    measured = partial(epoch_metrics, bins=config.bins[0], closed=config.closed)
+    settings: dict[str, Any] = {"bins": config.bins[0], "closed": config.closed}
+    measured = partial(epoch_metrics, **settings)
+    if prepared.splits.train.is_multi_label:
+        measured = partial(label_epoch_metrics, **settings, scaling=scaling_for(prepared.model))
     arguments = make_arguments(config, run)
     with refusing_settings(config):
         trainer = MixupTrainer(

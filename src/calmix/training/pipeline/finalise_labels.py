@@ -1,0 +1,157 @@
+"""What training on rows of several labels leaves: predictions, scaling, thresholds, metrics, checkpoint.
+
+RUN/calibration.json   scale, bias and threshold of every label, fitted on validation
+RUN/model/             scale and bias folded into the head: plain sigmoid(logits) is calibrated;
+                       thresholds in config.json
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from calmix.calibration.multi_label.label_scaling import LabelScaling, Scaling
+from calmix.calibration.multi_label.label_thresholds import best_thresholds
+from calmix.calibration.multi_label.multi_label_evaluation import evaluate_labels
+from calmix.calibration.multi_label.multi_label_files import write_multi_label_predictions
+from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
+from calmix.inference.prediction import label_predictions, predict_logits
+from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
+from calmix.models.folding import fold_labels, merged
+from calmix.models.hf_compat import last_linear
+from calmix.training.checkpoints.calibrated import in_full_precision, save_proven
+from calmix.training.configuration import TrainConfig
+from calmix.training.hf_compat import evaluations
+from calmix.training.learning import judge_labels
+from calmix.training.pipeline.finalise import (
+    check_chosen,
+    data_checks,
+    learning_settings,
+    proof_rows,
+    run_facts,
+    sealed_files,
+)
+from calmix.training.pipeline.prepared import Prepared
+from calmix.training.pipeline.run_files import remove_checkpoints
+from calmix.training.selection import SELECTION_METRIC
+from calmix.training.trainer import MixupTrainer
+
+
+def scaling_for(model: nn.Module) -> Scaling:
+    """What the head of a network can hold: a scale and a bias for every label, or scales alone."""
+    return "temperature" if last_linear(model).bias is None else "platt"
+
+
+def finish_labels(
+    run: RunDirectory, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float
+) -> None:
+    """Predictions, scaling, thresholds, metrics and the folded checkpoint."""
+    splits = prepared.splits
+    named = {"validation": splits.validation, **splits.tests}
+    if prepared.prefix is not None:
+        prepared.prefix.remove()  # the whole network from here on, as whoever loads it will have it
+    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
+    predictor = in_full_precision(model, trainer)
+    predictions = {
+        name: label_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
+        for name, rows in named.items()
+    }
+    journal = trainer.merged_journal()
+    if not trainer.is_world_process_zero():
+        # All leave together: a launcher may take the end of one process for a failure of the others.
+        trainer.accelerator.wait_for_everyone()
+        return
+    validation = predictions["validation"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scaling = LabelScaling(scaling_for(model)).fit(validation)
+    check_chosen(run, trainer, scaling.nll_before_, is_half=config.freeze_cache == "float16")
+    thresholds = best_thresholds(scaling.calibrate(validation))
+    for name, split in predictions.items():
+        write_multi_label_predictions(run.predictions_file(name), split)
+    fold_labels(model, scaling.scale_, scaling.bias_, {"method": scaling.method, "thresholds": thresholds})
+    few, batch = proof_rows(predictor, prepared)
+    save_proven(
+        model,
+        run.model,
+        prepared.inputs.save,
+        batch,
+        scaling.calibrate(validation.select(few)).probabilities(),
+        sigmoid,
+        trust_remote_code=config.trust_remote_code,
+    )
+    fitted = {**scaling.facts(), "thresholds": thresholds}
+    write_json(
+        run.calibration_file,
+        {
+            **fitted,
+            "fitted_on": "validation",
+            "n": len(validation),
+            "nll_before": scaling.nll_before_,
+            "nll_after": scaling.nll_after_,
+            "warnings": [str(warning.message) for warning in caught],
+            "folded": True,
+        },
+    )
+    epochs = label_history(trainer, journal.losses())
+    learning = judge_labels(
+        validation.targets.mean(axis=0), scaling.nll_after_, learning_settings(config, prepared)
+    )
+    metrics = {
+        **run_facts(config, prepared, trainer, started),
+        "multi_label": True,
+        "label_scaling": scaling.facts(),
+        "thresholds": thresholds,
+        "splits": measure_labels(predictions, scaling, thresholds, config),
+        "history": epochs,
+        "learning": learning.as_dict(),
+        "data_checks": data_checks(prepared),
+    }
+    remove_leftovers(run.path)
+    metrics["files"] = sealed_files(run)
+    write_json(run.metrics_file, metrics)
+    remove_checkpoints(run)
+    trainer.accelerator.wait_for_everyone()
+
+
+def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -logits.astype(np.float64))))
+
+
+def measure_labels(
+    predictions: dict[str, MultiLabelPredictions],
+    scaling: LabelScaling,
+    thresholds: dict[str, float],
+    config: TrainConfig,
+) -> dict[str, dict[str, Any]]:
+    """Every split before scaling, at thresholds of 0.5, and after it, at those chosen on validation."""
+    splits: dict[str, dict[str, Any]] = {}
+    settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
+    for name, split in predictions.items():
+        calibrated = evaluate_labels(scaling.calibrate(split), thresholds=thresholds, **settings)
+        if name == "validation":
+            calibrated["in_sample"] = True
+        splits[name] = {"uncalibrated": evaluate_labels(split, **settings), "calibrated": calibrated}
+    return splits
+
+
+def label_history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, Any]]:
+    """What every epoch found, and which one was kept."""
+    measured = evaluations(trainer, SELECTION_METRIC)
+    best = trainer.state.best_global_step or (measured[-1]["step"] if measured else None)
+    return [
+        {
+            "epoch": round(entry["epoch"]),
+            "train_loss": losses.get(round(entry["epoch"]) - 1),
+            "subset_accuracy": entry["eval_subset_accuracy"],
+            "validation_ece": entry["eval_ece"],
+            "validation_nll": entry["eval_nll"],
+            "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
+            "chosen": entry["step"] == best,
+        }
+        for entry in measured
+    ]

@@ -1,0 +1,117 @@
+"""Evaluation of rows with several labels, or none: what `evaluate` does where its sources are such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from calmix.calibration.files.column_mapping import ColumnMapping
+from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
+from calmix.calibration.multi_label.multi_label_sources import (
+    MultiLabelSource,
+    evaluate_label_sources,
+    open_label_sources,
+)
+from calmix.calibration.predictions import Predictions
+from calmix.user_error import UserError, argument
+from calmix.workflows.data_arguments import GivenData
+from calmix.workflows.evaluate import is_multi_label_model, place_of
+from calmix.workflows.run import model_directory
+
+
+def evaluate_multi_label(
+    named: Mapping[str, Any],
+    mapping: ColumnMapping,
+    from_logits: bool | None,
+    network: tuple[Any, Any] | None,
+    columns: Mapping[str, str | None],
+    settings: Mapping[str, Any],
+    *,
+    notion: str,
+    refused: Sequence[str],
+    measuring: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The metrics of sources by name; `network` is a model and the labelled data that it predicts."""
+    for option in refused:
+        raise UserError(f"{argument(option)} is for rows of one label", remedy="leave it out")
+    if notion not in ("top_label", "positive"):
+        raise UserError(
+            f"{argument('notion', notion)}: of several labels each is measured on its own",
+            remedy="leave it out",
+        )
+    opened = [
+        source
+        for place, (name, given) in enumerate(named.items())
+        for source in _open(given, name, place, mapping, from_logits)
+    ]
+    if network is not None:
+        opened.append(_predicted(*network, mapping, columns, settings, origin=len(named)))
+    return evaluate_label_sources(opened, **measuring)
+
+
+def _open(
+    given: Any, name: str, place: int, mapping: ColumnMapping, from_logits: bool | None
+) -> list[MultiLabelSource]:
+    path = place_of(given)
+    if path is not None:
+        if path.is_dir() and not is_multi_label_model(path):
+            raise UserError(
+                "the rows of this run have one label each, those of other sources several",
+                file=path,
+                remedy="evaluate them apart",
+            )
+        return open_label_sources(path, place, mapping)
+    if isinstance(given, tuple) and len(given) == 2:
+        if from_logits is None:
+            raise UserError(
+                "nothing says what the scores are", remedy="give from_logits=True, or False for probabilities"
+            )
+        make = MultiLabelPredictions.from_logits if from_logits else MultiLabelPredictions.from_probabilities
+        try:
+            given = make(*given, label_names=mapping.class_names or None)
+        except ValueError as error:
+            raise UserError(str(error), file=name) from None
+    if isinstance(given, Predictions):
+        raise UserError("rows of one label beside rows of several", file=name, remedy="evaluate them apart")
+    if not isinstance(given, MultiLabelPredictions):
+        raise UserError(
+            f"{type(given).__name__} cannot be evaluated",
+            remedy="give MultiLabelPredictions, (scores, labels), a predictions file or a run",
+        )
+    return [MultiLabelSource(name, given, place)]
+
+
+def _predicted(
+    model: Any,
+    data: Any,
+    mapping: ColumnMapping,
+    columns: Mapping[str, str | None],
+    settings: Mapping[str, Any],
+    *,
+    origin: int,
+) -> MultiLabelSource:
+    if model is None or data is None:
+        missing = argument("data" if data is None else "model")
+        raise UserError(
+            f"{argument('model')} and {argument('data')} belong together", remedy=f"give {missing} too"
+        )
+    path = model_directory(model, "model")
+    if not is_multi_label_model(path):
+        raise UserError(
+            "this network gives every row one label",
+            file=path,
+            remedy="leave the options of several labels out",
+        )
+
+    from calmix.inference.label_predictions import predict_label_rows
+    from calmix.inference.saved_classifier import open_classifier
+
+    classifier = open_classifier(path)
+    if settings["max_length"] is not None:
+        classifier = replace(classifier, max_length=settings["max_length"])
+    named = classifier.label_columns(mapping.label_separator, mapping.label_columns, **columns)
+    given = GivenData(named).source(data, "data")
+    passed = {name: value for name, value in settings.items() if name != "max_length"}
+    predictions = predict_label_rows(classifier, given, named, passed)[1]
+    return MultiLabelSource(f"{path}:{given}", predictions, origin, thresholds=classifier.thresholds)
