@@ -28,6 +28,15 @@ ROWS = 32
 TOLERANCE = 1e-4
 
 
+def scaled_tolerance(scale: NDArray[np.float64]) -> float:
+    """Of logits that were scaled: what was rounded away in them before is as many times as large.
+
+    >>> scaled_tolerance(np.array([0.5, 20.0])), scaled_tolerance(np.array([0.5]))
+    (0.002, 0.0001)
+    """
+    return TOLERANCE * max(1.0, float(np.max(scale)))
+
+
 def reloaded_error(
     directory: Path,
     encoded: Any,

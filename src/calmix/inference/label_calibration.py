@@ -223,7 +223,7 @@ def _fold(
     **trust: Any,
 ) -> None:
     """A copy of the checkpoint with the scaling in its last layer: loaded again, and proven on rows."""
-    from calmix.inference.fold_proof import ROWS, TOLERANCE, made_up_rows, reloaded_error
+    from calmix.inference.fold_proof import ROWS, made_up_rows, reloaded_error, scaled_tolerance
     from calmix.inference.forward_passes import best_device, forward_logits
     from calmix.models.folding import fold_labels
     from calmix.models.loading import load_inputs, load_trained
@@ -250,7 +250,7 @@ def _fold(
     model.cpu()  # room for the copy on the device
     expected = np.exp(-np.logaddexp(0.0, -(before.astype(np.float64) * scale + bias)))
     error = reloaded_error(output, encoded, collator, expected, device=device, **trust)
-    if error > TOLERANCE:
+    if error > scaled_tolerance(scale):
         raise UserError(
             f"the folded checkpoint, loaded again, gives probabilities that are off by up to {error:.2g}: "
             f"{type(model).__name__} cannot hold a scaling of every label in its last layer",

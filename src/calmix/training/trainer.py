@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from transformers import Trainer
 
+from calmix.calibration.multi_label.label_scaling import LabelScaling
 from calmix.data.batches.grouped import RowGroups
 from calmix.data.batches.sampler import BatchKeys, EpochBatchSampler, KeyedCollator
 from calmix.data.batches.unlabelled import labelled_count
@@ -183,9 +184,12 @@ class MixupTrainer(
 
     def save_calibrated(
         self, directory: str | Path, validation: Any = None, *, trust_remote_code: bool = False
-    ) -> float:
+    ) -> float | LabelScaling:
         """Fit the temperature on validation rows, by default `eval_dataset`, and save a standard checkpoint
         whose plain softmax is calibrated, with its tokenizer; returns the temperature.
+
+        Of rows with several labels (`problem_type="multi_label_classification"`, labels of 0 and 1 as
+        floats), the scaling of every label is fitted, folded and returned, and plain sigmoid is calibrated.
 
         What is saved is loaded again and proven on rows. The trainer's own model stays as it is.
         """

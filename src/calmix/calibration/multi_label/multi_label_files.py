@@ -27,6 +27,7 @@ from calmix.calibration.files.prediction_files import KIND_KEY, text_columns
 from calmix.calibration.files.prediction_layout import LABELS, PredictionLayout
 from calmix.calibration.input_checks import BadRow
 from calmix.calibration.multi_label.multi_label_predictions import Flags, MultiLabelPredictions
+from calmix.calibration.predictions import ScoreKind
 from calmix.io.arrow_values import listed_values
 from calmix.io.formats import file_format
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
@@ -70,9 +71,9 @@ def read_multi_label_predictions(
     found = _score_columns(file, table, mapping)
     scores = found.scores(file, table, first_row=0)
     names = found.class_names or numbered_names(scores.shape[1])
-    if found.is_single or scores.shape[1] != len(names) or len(names) < 2:
+    if scores.shape[1] != len(names) or len(names) < 2:
         raise UserError(
-            f"scores of {1 if found.is_single else scores.shape[1]} labels, {listed(names)}",
+            f"{len(names)} label names, but {scores.shape[1]} scores",
             file=file,
             column=found.title,
             remedy=f"give one score for each of at least two labels; see {argument('class_names')}",
@@ -101,8 +102,18 @@ def read_multi_label_predictions(
         raise UserError(str(error), file=file, remedy="write one score per label in every row") from None
 
 
+class _LabelLayout(PredictionLayout):
+    """One score of every label: a single one is not that of two classes."""
+
+    def _single(self, kind: ScoreKind, name: str, suffix: str | None, label: str | None) -> ScoreColumns:
+        raise self._problem(
+            f"scores of one label alone, {name!r}",
+            f"give one score for each of at least two labels; see {argument('class_names')}",
+        )
+
+
 def _score_columns(file: Path, table: pa.Table, mapping: ColumnMapping) -> ScoreColumns:
-    layout = PredictionLayout(
+    layout = _LabelLayout(
         file,
         table.schema,
         mapping,

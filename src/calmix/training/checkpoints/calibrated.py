@@ -10,22 +10,30 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
 from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.multi_label.label_scaling import LabelScaling, Scaling
+from calmix.calibration.multi_label.label_thresholds import best_thresholds
+from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.calibration.predictions import Predictions
 from calmix.inference import fold_proof
 from calmix.io.replacing import as_umask_says
-from calmix.models.folding import fold_temperature, merged
+from calmix.models.folding import fold_labels, fold_temperature, merged
+from calmix.models.hf_compat import has_independent_labels, last_linear
 from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
 from calmix.training.targets.prior_correction import correct_prior
 from calmix.user_error import UserError
 
 
-def save_calibrated(trainer: Trainer, directory: Path, validation: Any, *, trust_remote_code: bool) -> float:
-    """Fit a temperature on labelled rows and save a calibrated copy of what a trainer has trained."""
+def save_calibrated(
+    trainer: Trainer, directory: Path, validation: Any, *, trust_remote_code: bool
+) -> float | LabelScaling:
+    """Fit a temperature, or the scaling of several labels, on labelled rows and save a calibrated copy of
+    what a trainer has trained."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UserError("the output exists already", file=directory, remedy="name another directory")
     unwrapped: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
@@ -38,22 +46,69 @@ def save_calibrated(trainer: Trainer, directory: Path, validation: Any, *, trust
     logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
     if output.label_ids is None:
         raise UserError("validation rows without labels", remedy="give rows with a column 'labels'")
+    trust = {"trust_remote_code": trust_remote_code}
+
+    def save_inputs(place: Path) -> None:
+        if trainer.processing_class is not None:
+            trainer.processing_class.save_pretrained(place)
+
+    batch = dict(next(iter(predictor.get_eval_dataloader(validation))))
+    batch.pop("labels", None)
+    few = np.arange(len(next(iter(batch.values()))))
+    if has_independent_labels(model):
+        names = [str(name) for name in model.config.id2label.values()]
+        several = MultiLabelPredictions.from_logits(logits, output.label_ids, label_names=names)
+        scaling = LabelScaling(scaling_for(model)).fit(several)
+        thresholds = best_thresholds(scaling.calibrate(several))
+        if trainer.is_world_process_zero():
+            save_scaled(
+                model, directory, scaling, thresholds, save_inputs, batch, several.select(few), **trust
+            )
+        trainer.accelerator.wait_for_everyone()
+        return scaling
     known = Predictions.from_logits(logits, output.label_ids)
     temperature = float(TemperatureScaling().fit(known.values, known.labels).temperature_)
     if trainer.is_world_process_zero():
-        batch = dict(next(iter(predictor.get_eval_dataloader(validation))))
-        batch.pop("labels", None)
-        few = known.select(np.arange(len(next(iter(batch.values())))))
-
-        def save_inputs(place: Path) -> None:
-            if trainer.processing_class is not None:
-                trainer.processing_class.save_pretrained(place)
-
-        save_folded(
-            model, directory, temperature, save_inputs, batch, few, trust_remote_code=trust_remote_code
-        )
+        save_folded(model, directory, temperature, save_inputs, batch, known.select(few), **trust)
     trainer.accelerator.wait_for_everyone()
     return temperature
+
+
+def scaling_for(model: nn.Module) -> Scaling:
+    """What the head of a network can hold: a scale and a bias for every label, or scales alone."""
+    return "temperature" if last_linear(model).bias is None else "platt"
+
+
+def save_scaled(
+    model: nn.Module,
+    directory: Path,
+    scaling: LabelScaling,
+    thresholds: Mapping[str, float],
+    save_inputs: Callable[[Path], None],
+    batch: Mapping[str, Tensor],
+    known: MultiLabelPredictions,
+    *,
+    trust_remote_code: bool,
+) -> None:
+    """Fold the scaling of several labels into a model and save it with their thresholds, proven on a batch of
+    inputs whose uncalibrated predictions are known."""
+    facts = {"method": scaling.method, "thresholds": dict(thresholds)}
+    fold_labels(model, scaling.scale_, scaling.bias_, facts)
+    expected = scaling.calibrate(known).probabilities()
+
+    def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+        return np.asarray(expit(logits.astype(np.float64)))
+
+    save_proven(
+        model,
+        directory,
+        save_inputs,
+        batch,
+        expected,
+        sigmoid,
+        tolerance=fold_proof.scaled_tolerance(scaling.scale_),
+        trust_remote_code=trust_remote_code,
+    )
 
 
 def save_folded(
@@ -87,6 +142,7 @@ def save_proven(
     expected: NDArray[np.float64],
     probabilities: Callable[[NDArray[np.float32]], NDArray[np.float64]],
     *,
+    tolerance: float = fold_proof.TOLERANCE,
     trust_remote_code: bool,
 ) -> None:
     """Save a model that a calibrator was folded into: loaded again, and proven on a batch of inputs whose
@@ -101,7 +157,7 @@ def save_proven(
     with torch.no_grad():
         logits = loaded(**{name: tensor.to(device) for name, tensor in batch.items()}).logits
     error = float(np.abs(probabilities(logits.float().cpu().numpy()) - expected).max())
-    if error > fold_proof.TOLERANCE:
+    if error > tolerance:
         raise RuntimeError(f"the saved model, loaded again, gives probabilities that are off by {error:.2g}")
 
 

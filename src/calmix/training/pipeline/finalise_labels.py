@@ -10,20 +10,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import nn
-
-from calmix.calibration.multi_label.label_scaling import LabelScaling, Scaling
+from calmix.calibration.multi_label.label_scaling import LabelScaling
 from calmix.calibration.multi_label.label_thresholds import best_thresholds
 from calmix.calibration.multi_label.multi_label_evaluation import evaluate_labels
 from calmix.calibration.multi_label.multi_label_files import write_multi_label_predictions
 from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.inference.prediction import label_predictions, predict_logits
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
-from calmix.models.folding import fold_labels, merged
-from calmix.models.hf_compat import last_linear
-from calmix.training.checkpoints.calibrated import in_full_precision, save_proven
+from calmix.models.folding import merged
+from calmix.training.checkpoints.calibrated import in_full_precision, save_scaled, scaling_for
 from calmix.training.configuration import TrainConfig
 from calmix.training.hf_compat import evaluations
 from calmix.training.learning import judge_labels
@@ -39,11 +34,6 @@ from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
 from calmix.training.trainer import MixupTrainer
-
-
-def scaling_for(model: nn.Module) -> Scaling:
-    """What the head of a network can hold: a scale and a bias for every label, or scales alone."""
-    return "temperature" if last_linear(model).bias is None else "platt"
 
 
 def finish_labels(
@@ -73,15 +63,15 @@ def finish_labels(
     thresholds = best_thresholds(scaling.calibrate(validation))
     for name, split in predictions.items():
         write_multi_label_predictions(run.predictions_file(name), split)
-    fold_labels(model, scaling.scale_, scaling.bias_, {"method": scaling.method, "thresholds": thresholds})
     few, batch = proof_rows(predictor, prepared)
-    save_proven(
+    save_scaled(
         model,
         run.model,
+        scaling,
+        thresholds,
         prepared.inputs.save,
         batch,
-        scaling.calibrate(validation.select(few)).probabilities(),
-        sigmoid,
+        validation.select(few),
         trust_remote_code=config.trust_remote_code,
     )
     fitted = {**scaling.facts(), "thresholds": thresholds}
@@ -116,10 +106,6 @@ def finish_labels(
     write_json(run.metrics_file, metrics)
     remove_checkpoints(run)
     trainer.accelerator.wait_for_everyone()
-
-
-def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -logits.astype(np.float64))))
 
 
 def measure_labels(

@@ -30,6 +30,7 @@ from calmix.runtime.hardware import check_device, needs_process_group, prepared_
 from calmix.runtime.processes import is_first_process
 from calmix.runtime.progress import Progress, quiet, silence_transformers
 from calmix.training.arguments import MixupArguments, as_numbers
+from calmix.training.checkpoints.calibrated import scaling_for
 from calmix.training.checkpoints.resumable import KEPT, newest_complete, remove_newer, remove_not_finite
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import Teacher
@@ -38,7 +39,7 @@ from calmix.training.epoch_rules import trainer_settings
 from calmix.training.fast_layers import BFLOAT16
 from calmix.training.frozen_layers import train_from_cache
 from calmix.training.pipeline.finalise import finish
-from calmix.training.pipeline.finalise_labels import finish_labels, scaling_for
+from calmix.training.pipeline.finalise_labels import finish_labels
 from calmix.training.pipeline.guidance import needs_plain_run
 from calmix.training.pipeline.prepared import Prepared, prepare
 from calmix.training.pipeline.run_files import (
