@@ -69,12 +69,21 @@ def test_missing_label(value):
         encode(["a", value])
 
 
-@pytest.mark.parametrize("values", [[1, 0.5], ["1", "0.5"], ["1.0", ".5"], [1, float("inf")], ["a", ["b"]]])
+@pytest.mark.parametrize("values", [[1, 0.5], ["1", "0.5"], ["1.0", ".5"], [1, float("inf")]])
 def test_what_is_no_class(values):
     with pytest.raises(
         UserError, match=r"^a\.csv, row 2, column 'label': .* is neither a name nor a whole number$"
     ):
         encode(values)
+
+
+def test_a_list_of_labels_is_no_class_and_the_option_for_several_is_named():
+    with pytest.raises(UserError) as caught:
+        encode(["a", ["b"]])
+    assert str(caught.value) == (
+        "a.csv, row 2, column 'label': the label ['b'] is neither a name nor a whole number; give "
+        "multi_label where rows have several labels"
+    )
 
 
 def test_known_labels_give_their_indices():

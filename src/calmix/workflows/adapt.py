@@ -11,7 +11,6 @@ from calmix.data.objects import is_place
 from calmix.user_error import UserError, argument
 from calmix.workflows.calibrate import CalibrationResult
 from calmix.workflows.data_arguments import GivenData
-from calmix.workflows.evaluate import is_multi_label_model
 from calmix.workflows.options import output_directory
 from calmix.workflows.result import Result
 from calmix.workflows.run import model_directory
@@ -109,6 +108,9 @@ def adapt(
     model = model_directory(source, "source")
     if not model.is_dir():
         raise UserError("no such run or checkpoint", file=model, remedy="check the path")
+
+    from calmix.workflows.multi_label import is_multi_label_model
+
     if is_multi_label_model(model):
         raise UserError(
             "adapting is for rows of one label, and this model gives several",

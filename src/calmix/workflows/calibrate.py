@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from calmix.data.objects import is_place
 from calmix.user_error import UserError, argument
 from calmix.workflows.data_arguments import GivenData
-from calmix.workflows.evaluate import is_multi_label
 from calmix.workflows.options import output_directory
 from calmix.workflows.result import Record, Result
 from calmix.workflows.run import model_directory
@@ -196,13 +195,15 @@ def calibrate(
         label_separator=label_separator,
         label_columns=label_columns,
     )
+    from calmix.workflows.multi_label import is_multi_label
+
     if is_multi_label([source], mapping):
         from calmix.inference.label_calibration import calibrate_labels
         from calmix.report.label_report import write_label_calibration_report
 
         content, compared = calibrate_labels(
             source,
-            fit_on if isinstance(fit_on, in_memory) else str(fit_on),
+            fit_on if isinstance(fit_on, MultiLabelPredictions) else str(fit_on),
             method,
             place,
             mapping=mapping,

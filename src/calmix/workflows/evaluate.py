@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calmix.runtime.option_values import MULTI_LABEL, parse_bins
+from calmix.runtime.option_values import parse_bins
 from calmix.user_error import UserError, argument, check_least
-from calmix.workflows.result import Record, Result
+from calmix.workflows.result import Record, Result, place_of
 
 if TYPE_CHECKING:
     from calmix.calibration.files.column_mapping import ColumnMapping
@@ -166,9 +165,9 @@ def evaluate(
     )
     named = named_sources(sources, from_logits)
     asked_of = {"slice": slice, "ensemble": ensemble or None, "mc_dropout": mc_dropout}
-    if is_multi_label([*named.values(), *([] if model is None else [model])], mapping):
-        from calmix.workflows.multi_label import evaluate_multi_label
+    from calmix.workflows.multi_label import evaluate_multi_label, is_multi_label
 
+    if is_multi_label([*named.values(), *([] if model is None else [model])], mapping):
         return Evaluation(
             evaluate_multi_label(
                 named,
@@ -286,41 +285,6 @@ def is_whole(given: Any) -> bool:
     from calmix.calibration.predictions import Predictions
 
     return isinstance(given, Predictions | MultiLabelPredictions | tuple) or place_of(given) is not None
-
-
-def is_multi_label(sources: Sequence[Any], mapping: ColumnMapping) -> bool:
-    """Whether the rows of any source have several labels, or none."""
-    from calmix.calibration.multi_label.multi_label_files import has_several_labels
-    from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
-
-    if mapping.has_label_lists or any(isinstance(given, MultiLabelPredictions) for given in sources):
-        return True
-    places = [path for path in map(place_of, sources) if path is not None]
-    return any(is_multi_label_model(path) or has_several_labels(path, mapping) for path in places)
-
-
-def is_multi_label_model(path: Path) -> bool:
-    """Whether a directory is a run, a calibrated directory or a checkpoint of several labels."""
-    from calmix.io.run_directory import RunDirectory
-
-    if not path.is_dir():
-        return False
-    run = RunDirectory(path)
-    if run.config_file.is_file() and run.is_finished:
-        return run.is_multi_label
-
-    from calmix.io.records import read_json_record
-
-    config = next(
-        (file for file in (path / "config.json", path / "model/config.json") if file.is_file()), None
-    )
-    return config is not None and read_json_record(config).get("problem_type") == MULTI_LABEL
-
-
-def place_of(given: Any) -> Path | None:
-    """The path of a file, of a directory or of a `Run`."""
-    path = getattr(given, "path", given)
-    return Path(path) if isinstance(path, str | Path) else None
 
 
 def open_given(

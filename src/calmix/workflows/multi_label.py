@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from calmix.calibration.files.column_mapping import ColumnMapping
+from calmix.calibration.multi_label.multi_label_files import has_several_labels
 from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.calibration.multi_label.multi_label_sources import (
     MultiLabelSource,
@@ -14,10 +16,11 @@ from calmix.calibration.multi_label.multi_label_sources import (
     open_label_sources,
 )
 from calmix.calibration.predictions import Predictions
+from calmix.io.records import read_json_record
+from calmix.io.run_directory import RunDirectory
+from calmix.runtime.option_values import MULTI_LABEL
 from calmix.user_error import UserError, argument
-from calmix.workflows.data_arguments import GivenData
-from calmix.workflows.evaluate import is_multi_label_model, place_of
-from calmix.workflows.run import model_directory
+from calmix.workflows.result import place_of
 
 
 def evaluate_multi_label(
@@ -96,6 +99,10 @@ def _predicted(
         raise UserError(
             f"{argument('model')} and {argument('data')} belong together", remedy=f"give {missing} too"
         )
+
+    from calmix.workflows.data_arguments import GivenData
+    from calmix.workflows.run import model_directory
+
     path = model_directory(model, "model")
     if not is_multi_label_model(path):
         raise UserError(
@@ -115,3 +122,25 @@ def _predicted(
     passed = {name: value for name, value in settings.items() if name != "max_length"}
     predictions = predict_label_rows(classifier, given, named, passed)[1]
     return MultiLabelSource(f"{path}:{given}", predictions, origin, thresholds=classifier.thresholds)
+
+
+def is_multi_label(sources: Sequence[Any], mapping: ColumnMapping) -> bool:
+    """Whether the rows of any source have several labels, or none."""
+    if mapping.has_label_lists or any(isinstance(given, MultiLabelPredictions) for given in sources):
+        return True
+    places = [path for path in map(place_of, sources) if path is not None]
+    return any(is_multi_label_model(path) or has_several_labels(path, mapping) for path in places)
+
+
+def is_multi_label_model(path: Path) -> bool:
+    """Whether a directory is a run, a calibrated directory or a checkpoint of several labels."""
+    if not path.is_dir():
+        return False
+    run = RunDirectory(path)
+    if run.config_file.is_file() and run.is_finished:
+        return run.is_multi_label
+
+    config = next(
+        (file for file in (path / "config.json", path / "model/config.json") if file.is_file()), None
+    )
+    return config is not None and read_json_record(config).get("problem_type") == MULTI_LABEL

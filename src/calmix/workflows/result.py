@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.printable import printable
@@ -102,3 +103,9 @@ class Record(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Record({self._values!r})"
+
+
+def place_of(given: Any) -> Path | None:
+    """The path of a file, of a directory or of a `Run`."""
+    path = getattr(given, "path", given)
+    return Path(path) if isinstance(path, str | Path) else None

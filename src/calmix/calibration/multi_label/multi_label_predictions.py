@@ -192,9 +192,9 @@ def multi_hot(labels: Any, names: Sequence[str]) -> Flags:
     targets = np.zeros((len(labels), len(names)), dtype=np.bool_)
     for row, given in enumerate(labels):
         for one in given:
-            place = lookup.find(label_name(one))
-            if place is None:
+            known = lookup.find(label_name(one))
+            if known is None:
                 problem = f"label {label_name(one)!r} is none of the labels {listed(names)}"
                 raise BadRow(problem, row, "label")
-            targets[row, place] = True
+            targets[row, known] = True
     return targets

@@ -19,7 +19,7 @@ from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_costs import costs_of_errors, square_costs
 from calmix.calibration.uncertainty.measured_value import SmoothStatistic
 from calmix.calibration.uncertainty.noise_floor import noise_floor_of_sums
-from calmix.calibration.uncertainty.random_groups import GROUPS, deal_rows
+from calmix.calibration.uncertainty.random_groups import GROUPS, add_rows, deal_rows
 from calmix.calibration.uncertainty.views.binary import BinaryView
 
 
@@ -65,7 +65,7 @@ def _score_limits(
     rows = np.bincount(dealt, minlength=GROUPS).astype(np.float64)
 
     def limits(per_row: Floats, added: Floats, jump: float, high: float) -> list[float]:
-        grouped, errors = (np.bincount(dealt, weights=one, minlength=GROUPS) for one in (per_row, added))
+        grouped, errors = add_rows(dealt, np.column_stack([per_row, added])).T
         made = SmoothStatistic(float(per_row.mean()), grouped, rows, added=errors, jump=jump, high=high)
         return list(made.limits(seed))
 

@@ -56,7 +56,8 @@ def save_calibrated(
     batch.pop("labels", None)
     few = np.arange(len(next(iter(batch.values()))))
     if has_independent_labels(model):
-        names = [str(name) for name in model.config.id2label.values()]
+        config: Any = model.config
+        names = [str(name) for name in config.id2label.values()]
         several = MultiLabelPredictions.from_logits(logits, output.label_ids, label_names=names)
         scaling = LabelScaling(scaling_for(model)).fit(several)
         thresholds = best_thresholds(scaling.calibrate(several))

@@ -103,7 +103,7 @@ def make_network(config: TrainConfig, train: Rows) -> Network:
     """The network to train: loaded or made, cut and frozen."""
     network = load_network(config.model, train, **config.network_settings())
     if train.is_multi_label:
-        network.model.config.problem_type = MULTI_LABEL
+        setattr(network.model.config, "problem_type", MULTI_LABEL)  # noqa: B010  # its type lists literals
     if config.student_layers is not None:
         cut_layers(network.model, config.student_layers)
     if config.freeze_embeddings:
