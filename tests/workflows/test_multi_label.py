@@ -11,6 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import calmix as library
 from calmix import LabelScaling, MixupArguments, MixupTrainer, UserError
+from calmix.inference.fold_proof import scaled_tolerance
 from calmix.io.tables import read_table
 from marking import marking
 from tiny import NEGATIVE, POSITIVE, WORDS
@@ -52,7 +53,7 @@ def tags(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def settings(encoders):
-    return {"model": str(encoders("bert", layers=1)), "epochs": 4, "learning_rate": 5e-3, "threads": 1}
+    return {"model": str(encoders("bert", layers=1)), "epochs": 10, "learning_rate": 1e-2, "threads": 1}
 
 
 @pytest.fixture(scope="session")
@@ -320,7 +321,8 @@ def test_mixups_train_from_the_command_line(tags, settings, tmp_path, calmix, me
     run = library.Run.open(tmp_path / "run")
     texts, _ = texts_and_labels(tags / "test.csv")
     probabilities, _ = plain_probabilities(run.model_path, texts)
-    np.testing.assert_allclose(probabilities, run.predictions("test").probabilities(), atol=1e-4)
+    tolerance = scaled_tolerance(np.array(list(run.metrics.facts.label_scaling["scale"].values())))
+    np.testing.assert_allclose(probabilities, run.predictions("test").probabilities(), atol=tolerance)
 
 
 @pytest.mark.trains
@@ -339,6 +341,18 @@ def test_a_head_without_a_bias_holds_scales_alone(tags, settings, tmp_path, enco
     np.testing.assert_allclose(found, run.predictions("validation").probabilities()[:1], atol=1e-4)
     with pytest.raises(UserError, match="has no bias"):
         library.calibrate(run, fit_on="validation", method="platt", output=tmp_path / "no")
+
+
+def test_a_network_of_one_label_is_refused(tags, tmp_path, encoders):
+    directory = tmp_path / "one"
+    tokenizer = AutoTokenizer.from_pretrained(encoders("bert", layers=1))
+    tokenizer.save_pretrained(directory)
+    AutoModelForSequenceClassification.from_pretrained(encoders("bert", layers=1)).save_pretrained(directory)
+    rows = str(tags / "test.jsonl")
+    with pytest.raises(UserError, match="gives every row one label"):
+        library.calibrate(directory, fit_on=rows, multi_label=True, output=tmp_path / "no")
+    with pytest.raises(UserError, match="gives every row one label"):
+        library.evaluate(model=directory, data=rows, multi_label=True)
 
 
 @pytest.mark.trains

@@ -134,6 +134,7 @@ def _open(
             remedy="give labelled rows to fit on, or predictions in both places",
         )
     classifier = open_classifier(source)
+    classifier.check_multi_label()
     others: dict[str, MultiLabelPredictions] = {}
     if classifier.run is not None:
         run = classifier.run

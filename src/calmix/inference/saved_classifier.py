@@ -59,6 +59,16 @@ class SavedClassifier:
         own = self if not columns else replace(self, trained_columns={**self.trained_columns, **named})
         return own.columns(**given).with_label_sets(True, separator, columns)
 
+    def check_multi_label(self) -> None:
+        """Refuse a network that gives every row one label."""
+        if not self.multi_label:
+            raise UserError(
+                "this network gives every row one label",
+                file=self.source,
+                remedy="leave the options of several labels out; a network whose labels are independent says "
+                f'"problem_type": "{MULTI_LABEL}" in its config.json',
+            )
+
     def check_single_label(self, option: str) -> None:
         """Refuse what is for rows of one label."""
         if self.multi_label:

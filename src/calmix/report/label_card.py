@@ -10,22 +10,21 @@ from calmix.models.built_in import BUILT_IN
 from calmix.report.label_tables import IN_SAMPLE_NOTE, label_table, scaling_table, stages_table
 from calmix.report.tables import escape_markdown, is_in_sample
 
-READERS = {
-    "image": ("AutoImageProcessor", "AutoModelForImageClassification", "processor"),
-}
-TEXT_READER = ("AutoTokenizer", "AutoModelForSequenceClassification", "tokenizer")
-INPUTS = {
-    "pair": 'inputs = tokenizer(["text"], ["its pair"], truncation=True, padding=True, return_tensors="pt")',
-    "image": 'inputs = processor(Image.open("image.png").convert("RGB"), return_tensors="pt")',
-}
-SINGLE = 'inputs = tokenizer(["a text"], truncation=True, padding=True, return_tensors="pt")'
+APPLIED = (
+    "    probabilities = model(**inputs).logits.sigmoid()  # calibrated, one for each label",
+    'thresholds = model.config.calmix_calibration["thresholds"]',
+    "labels = [",
+    "    [name for k, name in model.config.id2label.items() if row[k] >= thresholds[name]]",
+    "    for row in probabilities",
+    "]",
+)
+"""How the logits of such a model are used."""
 
 
-def label_parts(metrics: Mapping[str, Any], fitted: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    """What it is, how to use it, results, calibration and limits."""
+def label_parts(metrics: Mapping[str, Any], fitted: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """What it is, results, calibration and limits."""
     return (
         what_it_is(metrics),
-        use(metrics),
         results(metrics),
         calibration(fitted),
         limits(metrics),
@@ -42,31 +41,6 @@ def what_it_is(metrics: Mapping[str, Any]) -> str:
         "part of the weights, so the plain sigmoid of its logit is the calibrated probability. Do not scale "
         "it again."
     )
-
-
-def use(metrics: Mapping[str, Any]) -> str:
-    reader, loader, name = READERS.get(metrics["task"], TEXT_READER)
-    trust = ", trust_remote_code=True" if metrics["model"] in BUILT_IN else ""
-    lines = [
-        "```python",
-        "import torch",
-        *(["from PIL import Image"] if metrics["task"] == "image" else []),
-        f"from transformers import {', '.join(sorted([reader, loader]))}",
-        "",
-        'directory = "path/to/this/directory"',
-        f"{name} = {reader}.from_pretrained(directory)",
-        f"model = {loader}.from_pretrained(directory{trust}).eval()",
-        INPUTS.get(metrics["task"], SINGLE),
-        "with torch.no_grad():",
-        "    probabilities = model(**inputs).logits.sigmoid()  # calibrated, one for each label",
-        'thresholds = model.config.calmix_calibration["thresholds"]',
-        "labels = [",
-        "    [name for k, name in model.config.id2label.items() if row[k] >= thresholds[name]]",
-        "    for row in probabilities",
-        "]",
-        "```",
-    ]
-    return "\n".join(lines)
 
 
 def results(metrics: Mapping[str, Any]) -> str:

@@ -191,7 +191,10 @@ def _chart(
     from calmix.report.run.reliability import bins_chart
 
     binned = reliability_bins(*scores, bins=bins, closed=closed)
-    said = caption or "On the dashed line, the probability of a label is the share of rows that have it."
+    said = caption or (
+        "On the dashed line, the probability of a label is the share of rows that have it. The noise is that "
+        "of labels that do not depend on each other."
+    )
     return bins_chart(binned, title=title, caption=said, height=height, name="reliability", words=AXES)
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from calmix.io.run_directory import RunDirectory, replacing
 from calmix.models.built_in import BUILT_IN
-from calmix.report.label_card import label_parts
+from calmix.report.label_card import APPLIED, label_parts
 from calmix.report.learning import learning_quote
 from calmix.report.prior_correction import correction_sentence
 from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
@@ -36,6 +36,7 @@ INPUTS = {
     "image": 'inputs = processor(Image.open("image.png").convert("RGB"), return_tensors="pt")',
 }
 
+SOFTMAX = ("    probabilities = model(**inputs).logits.softmax(-1)  # calibrated",)
 CARD_METRICS = (
     ("accuracy", "Accuracy"),
     ("nll", "Negative log-likelihood"),
@@ -69,16 +70,16 @@ def write_model_card(
         front_matter(run.path.resolve().name, metrics), sort_keys=False, allow_unicode=True
     )
     if metrics.get("multi_label"):
-        about, usage, found, fit, bounds = label_parts(metrics, fitted)
+        about, found, fit, bounds = label_parts(metrics, fitted)
     else:
-        about, usage, found = _what_it_is(metrics), _use(metrics), _results(metrics)
+        about, found = _what_it_is(metrics), _results(metrics)
         fit, bounds = _calibration(metrics, fitted), _limits(metrics)
     parts = [
         f"---\n{front}---",
         f"# {escape_markdown(run.path.resolve().name)}",
         *filter(None, [learning_quote(metrics)]),
         about,
-        "## Use\n\n" + usage,
+        "## Use\n\n" + _use(metrics),
         "## Labels\n\n" + _labels(metrics),
         "## Data\n\n" + _data(metrics),
         "## Results\n\n" + found,
@@ -197,7 +198,7 @@ def _use(metrics: Mapping[str, Any]) -> str:
         f"model = {loader}.from_pretrained(directory{trust}).eval()",
         INPUTS[metrics["task"]],
         "with torch.no_grad():",
-        "    probabilities = model(**inputs).logits.softmax(-1)  # calibrated",
+        *(APPLIED if metrics.get("multi_label") else SOFTMAX),
         "```",
     ]
     text = "\n".join(lines)
@@ -206,7 +207,7 @@ def _use(metrics: Mapping[str, Any]) -> str:
             "\n\nThe network is calmix's own: its code lies in this directory, hence `trust_remote_code`. "
             "After `calmix.register_networks()` it loads without."
         )
-    if metrics["task"] == "single":
+    if metrics["task"] == "single" and not metrics.get("multi_label"):
         text += '\n\n`pipeline("text-classification", model=directory)` gives the same calibrated scores.'
     return text
 

@@ -104,17 +104,12 @@ def _predicted(
     from calmix.workflows.run import model_directory
 
     path = model_directory(model, "model")
-    if not is_multi_label_model(path):
-        raise UserError(
-            "this network gives every row one label",
-            file=path,
-            remedy="leave the options of several labels out",
-        )
 
     from calmix.inference.label_predictions import predict_label_rows
     from calmix.inference.saved_classifier import open_classifier
 
     classifier = open_classifier(path)
+    classifier.check_multi_label()
     if settings["max_length"] is not None:
         classifier = replace(classifier, max_length=settings["max_length"])
     named = classifier.label_columns(mapping.label_separator, mapping.label_columns, **columns)

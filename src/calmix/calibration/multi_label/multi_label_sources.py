@@ -18,6 +18,7 @@ from calmix.calibration.class_names import DifferentClasses
 from calmix.calibration.differences import DifferentRows, MatchedBy
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.file_evaluation import are_comparable
+from calmix.calibration.files.run_predictions import stored_file
 from calmix.calibration.multi_label.multi_label_evaluation import (
     ROW_METRICS,
     evaluate_labels,
@@ -64,12 +65,7 @@ def label_predictions_of_run(
     run: RunDirectory, split: str, *, calibrated: bool = False
 ) -> MultiLabelPredictions:
     """The predictions of a multi-label run; with `calibrated`, after the scaling of its labels."""
-    file = run.predictions_file(split)
-    run.check_undamaged(f"predictions/{split}.parquet")
-    if not file.is_file():
-        known = ", ".join(run.splits()) or "none"
-        raise UserError(f"no split {split!r} in this run", file=run.path, remedy=f"it has: {known}")
-    predictions = read_multi_label_predictions(file)
+    predictions = read_multi_label_predictions(stored_file(run, split))
     if not calibrated:
         return predictions
     scaling = run.metrics()["label_scaling"]

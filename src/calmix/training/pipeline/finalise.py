@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,15 @@ from calmix.user_error import UserError, argument
 
 # Between the epoch's own evaluation and that of the loaded model: the last bits; of mixed precision, more.
 NLL_TOLERANCE, NLL_TOLERANCE_MIXED = 1e-3, 5e-2
+# The history of a run: what an epoch measures, by its name in `metrics.json`.
+MEASURED = {
+    "accuracy": "accuracy",
+    "validation_mcc": "mcc",  # not in runs begun before it was measured
+    "validation_ece": "ece",
+    "validation_nll": "nll",
+    "validation_nll_calibrated": SELECTION_METRIC,
+    "temperature": "temperature",
+}
 
 
 def finish(
@@ -280,23 +290,20 @@ def with_slices(
     return splits
 
 
-def history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, Any]]:
-    """What every epoch found, and which one was kept."""
-    measured = evaluations(trainer, SELECTION_METRIC)
-    best = trainer.state.best_global_step or (measured[-1]["step"] if measured else None)
+def history(
+    trainer: MixupTrainer, losses: dict[int, float], measured: Mapping[str, str] = MEASURED
+) -> list[dict[str, Any]]:
+    """What every epoch found, by the names that `measured` gives to it, and which one was kept."""
+    found = evaluations(trainer, SELECTION_METRIC)
+    best = trainer.state.best_global_step or (found[-1]["step"] if found else None)
     return [
         {
             "epoch": round(entry["epoch"]),
             "train_loss": losses.get(round(entry["epoch"]) - 1),
-            "accuracy": entry["eval_accuracy"],
-            "validation_mcc": entry.get("eval_mcc"),  # runs begun before it was measured
-            "validation_ece": entry["eval_ece"],
-            "validation_nll": entry["eval_nll"],
-            "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
-            "temperature": entry["eval_temperature"],
+            **{name: entry.get(f"eval_{metric}") for name, metric in measured.items()},
             "chosen": entry["step"] == best,
         }
-        for entry in measured
+        for entry in found
     ]
 
 

@@ -20,11 +20,11 @@ from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.models.folding import merged
 from calmix.training.checkpoints.calibrated import in_full_precision, save_scaled, scaling_for
 from calmix.training.configuration import TrainConfig
-from calmix.training.hf_compat import evaluations
 from calmix.training.learning import judge_labels
 from calmix.training.pipeline.finalise import (
     check_chosen,
     data_checks,
+    history,
     learning_settings,
     proof_rows,
     run_facts,
@@ -34,6 +34,13 @@ from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
 from calmix.training.trainer import MixupTrainer
+
+MEASURED = {
+    "subset_accuracy": "subset_accuracy",
+    "validation_ece": "ece",
+    "validation_nll": "nll",
+    "validation_nll_calibrated": SELECTION_METRIC,
+}
 
 
 def finish_labels(
@@ -87,7 +94,7 @@ def finish_labels(
             "folded": True,
         },
     )
-    epochs = label_history(trainer, journal.losses())
+    epochs = history(trainer, journal.losses(), MEASURED)
     learning = judge_labels(
         validation.targets.mean(axis=0), scaling.nll_after_, learning_settings(config, prepared)
     )
@@ -123,21 +130,3 @@ def measure_labels(
             calibrated["in_sample"] = True
         splits[name] = {"uncalibrated": evaluate_labels(split, **settings), "calibrated": calibrated}
     return splits
-
-
-def label_history(trainer: MixupTrainer, losses: dict[int, float]) -> list[dict[str, Any]]:
-    """What every epoch found, and which one was kept."""
-    measured = evaluations(trainer, SELECTION_METRIC)
-    best = trainer.state.best_global_step or (measured[-1]["step"] if measured else None)
-    return [
-        {
-            "epoch": round(entry["epoch"]),
-            "train_loss": losses.get(round(entry["epoch"]) - 1),
-            "subset_accuracy": entry["eval_subset_accuracy"],
-            "validation_ece": entry["eval_ece"],
-            "validation_nll": entry["eval_nll"],
-            "validation_nll_calibrated": entry[f"eval_{SELECTION_METRIC}"],
-            "chosen": entry["step"] == best,
-        }
-        for entry in measured
-    ]
