@@ -44,6 +44,19 @@ def test_killed_in_mid_epoch_and_resumed_twice(reviews, encoders, unbroken, tmp_
     assert not (output / "checkpoints").exists()
 
 
+def test_rows_of_several_labels_killed_in_mid_epoch(calmix, reviews, encoders, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    several = ("--label-separator", ";", "--method", "cls-mixup")
+    more = ("--epochs", "3", "--checkpoint-steps", "1", *several)
+    code, _, err = calmix(*command(reviews, encoders("bert"), whole, *more)[3:])
+    assert code == 0, err
+    kill_at("calmix.training.trainer.Forward", 1 + 12 + 7, command(reviews, encoders("bert"), cut, *more))
+    code, _, err = calmix("train", "--output", cut, "--resume")
+    assert code == 0, err
+    assert_same_run(whole, cut)
+    assert json.loads((cut / "metrics.json").read_text())["multi_label"]
+
+
 @pytest.mark.parametrize(
     ("options", "accumulation"),
     [
