@@ -36,6 +36,10 @@ Tokens = Mapping[str, NDArray[np.int32]]
 Compute = Callable[[Tokens], NDArray[np.float32]]
 
 
+class NoRoom(UserError):
+    """The states of some sequences do not fit."""
+
+
 def sequences_of(rows: EncodedRows) -> Iterator[dict[str, NDArray[np.int32]]]:
     """The token ids of every sequence; a row of a choice task has several."""
     for start, end in zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True):
@@ -195,7 +199,7 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
     sizes = {path: size_of(path) for path in others}
     kept = size_of(keep)
     if kept + needed > limit:
-        raise UserError(
+        raise NoRoom(
             f"the cached activations would take {size_in_words(kept + needed)}, and the limit is "
             f"{size_in_words(limit)}",
             remedy=f"use {argument('freeze_cache', 'float16')}, raise {argument('freeze_cache_limit')}, or "
@@ -209,7 +213,7 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
         del sizes[path]
     free = shutil.disk_usage(root).free
     if needed > free:
-        raise UserError(
+        raise NoRoom(
             f"the cached activations take {size_in_words(needed)}, and {size_in_words(free)} are free",
             file=root,
             remedy="free some space, set CALMIX_CACHE to another disk, or use "

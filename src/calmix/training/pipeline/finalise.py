@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from calmix.io.manifest import make_manifest, sync
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.mixing.needs import AUM
 from calmix.models.folding import merged
+from calmix.models.inputs import Encoded
 from calmix.training.checkpoints.calibrated import in_full_precision, save_folded
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
@@ -43,22 +45,32 @@ NLL_TOLERANCE, NLL_TOLERANCE_MIXED = 1e-3, 5e-2
 
 
 def finish(
-    run: RunDirectory, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float
+    run: RunDirectory,
+    config: TrainConfig,
+    prepared: Prepared,
+    trainer: MixupTrainer,
+    cached: Mapping[str, Encoded],
+    started: float,
 ) -> None:
-    """Predictions, temperature, metrics, dynamics and the folded checkpoint."""
+    """Predictions, temperature, metrics, dynamics and the folded checkpoint.
+
+    `cached` are the splits whose activations below the trained layers are known.
+    """
     splits = prepared.splits
     named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
-    if prepared.prefix is not None:
-        prepared.prefix.remove()  # the whole network from here on, as whoever loads it will have it
+    if prepared.prefix is not None and not cached:
+        prepared.prefix.remove()
     # Without mixed precision: the saved model will be asked without it too.
     model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
     if trainer.balance is not None:
         correct_prior(model, trainer.prior_shift)
     predictor = in_full_precision(model, trainer)
     predictions = {
-        name: row_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
+        name: row_predictions(predict_logits(predictor, cached.get(name, prepared.encoded[name])), rows)
         for name, rows in named.items()
     }
+    if prepared.prefix is not None:
+        prepared.prefix.remove()  # what is saved is the whole network, and proven as such
     recorder = trainer.merged_recorder()
     journal = trainer.merged_journal()
     if not trainer.is_world_process_zero():

@@ -36,7 +36,7 @@ from calmix.training.distillation.teachers import Teacher
 from calmix.training.epoch_predictions import EpochPredictions
 from calmix.training.epoch_rules import trainer_settings
 from calmix.training.fast_layers import BFLOAT16
-from calmix.training.frozen_layers import train_from_cache
+from calmix.training.frozen_layers import predict_from_cache, train_from_cache
 from calmix.training.pipeline.finalise import finish
 from calmix.training.pipeline.guidance import needs_plain_run
 from calmix.training.pipeline.prepared import Prepared, prepare
@@ -100,8 +100,13 @@ def _train(
         known = prepared.guidance.known_rows() if prepared.guidance else None
         trainer = make_trainer(config, run, prepared, progress, known)
         trainer.preflight(is_taught=prepared.teaching is not None)
-        trained = {name: rows for name, rows in prepared.encoded.items() if name not in prepared.splits.tests}
+        tests = {name: prepared.encoded[name] for name in prepared.splits.tests}
+        trained = {name: rows for name, rows in prepared.encoded.items() if name not in tests}
         train_from_cache(config, trainer, prepared.prefix, trained)
+        # Before training: what cannot be read or written is found now.
+        predicted = predict_from_cache(
+            config, prepared.prefix, {**tests, "validation": trained["validation"]}
+        )
         checkpoint = find_checkpoint(run) if resume else None
         if checkpoint is not None:  # on a machine that would choose another one, too
             trainer.args.precision = began_with(run).get(PRECISION, trainer.layer_precision)
@@ -132,7 +137,7 @@ def _train(
         raise
     finally:
         progress.stop()
-    finish(run, config, prepared, trainer, started)
+    finish(run, config, prepared, trainer, predicted, started)
     return run
 
 
