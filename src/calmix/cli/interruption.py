@@ -45,13 +45,13 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 def how_to_continue(arguments: Sequence[str]) -> str:
     """What to type after an interruption, by the verb and its output.
 
-    >>> how_to_continue(["compare", "--output", "comparison"])
+    >>> how_to_continue(["reproduce", "tdmixup/table2", "--output", "out"])
     'finished runs are kept: repeat the same command to continue'
     >>> how_to_continue(["evaluate", "predictions.csv"])
     'nothing was written'
     """
     verb = next(iter(arguments), "")
-    if verb in ("compare", "demo"):
+    if verb in ("compare", "demo", "reproduce"):
         return "finished runs are kept: repeat the same command to continue"
     output = _output(arguments)
     if verb in ("train", "distill"):
