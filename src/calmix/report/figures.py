@@ -37,7 +37,7 @@ def check_figures(directory: Path) -> None:
 
     if directory.exists() and not directory.is_dir():
         raise UserError(
-            "a file is in the way of the figures",
+            "the place of the figures is a file",
             file=directory,
             remedy=f"give {argument('figures')} a directory",
         )

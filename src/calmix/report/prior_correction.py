@@ -1,4 +1,4 @@
-"""What class weights or balanced sampling did to the scores, and that it was taken back."""
+"""What class weights or balanced sampling did to the scores, and the correction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def correction_sentence(metrics: Mapping[str, Any]) -> str:
     """
     facts = metrics["prior_correction"]
     parts = []
-    for key, words in (("class_weights", "weighed in training"), ("sampling_ratios", "drawn evenly")):
+    for key, words in (("class_weights", "weighted in training"), ("sampling_ratios", "drawn evenly")):
         if facts.get(key):
             shown = [f"{name} × {value:.3g}" for name, value in list(facts[key].items())[:SHOWN_CLASSES]]
             rest = " ..." if len(facts[key]) > SHOWN_CLASSES else ""

@@ -110,7 +110,7 @@ def test_a_head_without_a_bias_is_refused_before_training(make_trainer):
         model.classifier.bias = None
         return model
 
-    with pytest.raises(UserError, match="has no bias that could take the shift back"):
+    with pytest.raises(UserError, match="has no bias to correct the shift"):
         make_trainer(class_weights="balanced", wrap=without_bias)
 
 
