@@ -96,7 +96,7 @@ def test_the_command(calmix, run, folder):
     assert all(sum(heights) == pytest.approx(1) for one in shares.values() for heights in one.values())
     page = (run.path / "ood.html").read_text()
     assert result["report"] == str(run.path / "ood.html")
-    for said in ("Does the model know", "gaussian noise", "confidence, MC", "FPR@95"):
+    for said in ("Does the model detect", "gaussian noise", "confidence, MC", "FPR@95"):
         assert said in page
 
 

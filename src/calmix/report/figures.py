@@ -37,7 +37,7 @@ def check_figures(directory: Path) -> None:
 
     if directory.exists() and not directory.is_dir():
         raise UserError(
-            "the place of the figures is a file",
+            "a file is in the way of the figures",
             file=directory,
             remedy=f"give {argument('figures')} a directory",
         )

@@ -12,7 +12,7 @@ SHOWN_CLASSES = 12
 
 
 def correction_sentence(metrics: Mapping[str, Any]) -> str:
-    """How classes were weighed, in words.
+    """How classes were weighted, in words.
 
     >>> facts = {"class_weights": {"no": 0.5, "yes": 10.0}, "sampling_ratios": None}
     >>> correction_sentence({"prior_correction": facts})[:63]

@@ -16,7 +16,7 @@ def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> Non
     """Refuse to write over anything that is not this very run."""
     for place in (run.path, *run.path.parents):
         if place.exists() and not place.is_dir():
-            raise UserError("the output cannot be created: a file is in its place", file=place)
+            raise UserError("the output cannot be created: a file is in the way", file=place)
     if not run.is_finished:
         check_checkpoints(run)
     # A run that was killed at its very start has a folder for checkpoints and nothing else.
