@@ -15,8 +15,8 @@ def correction_sentence(metrics: Mapping[str, Any]) -> str:
     """How classes were weighted, in words.
 
     >>> facts = {"class_weights": {"no": 0.5, "yes": 10.0}, "sampling_ratios": None}
-    >>> correction_sentence({"prior_correction": facts})[:63]
-    'Classes were weighed in training (no × 0.5, yes × 10): this shi'
+    >>> correction_sentence({"prior_correction": facts})[:64]
+    'Classes were weighted in training (no × 0.5, yes × 10): this shi'
     """
     facts = metrics["prior_correction"]
     parts = []
