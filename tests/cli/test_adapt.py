@@ -218,7 +218,7 @@ def test_mixing_at_inference_with_the_whole_of_one_row_is_that_row(run):
 def test_what_does_not_go_together_is_refused(calmix, run, noisy, tmp_path):
     for arguments, message in (
         (("adapt", run, "--output", tmp_path / "a"), "nothing to adapt to"),
-        (("adapt", run, "--labelled", noisy, "--perturbed", "--output", tmp_path / "a"), "two things"),
+        (("adapt", run, "--labelled", noisy, "--perturbed", "--output", tmp_path / "a"), "several kinds"),
         (("adapt", run, "--unlabelled", noisy, "--output", tmp_path / "a"), "no method is known to work"),
         (("adapt", run, "--perturbed", "--method", "transcal", "--output", tmp_path / "a"), "--unlabelled"),
         (("adapt", run, "--suggest", 5, "--output", tmp_path / "a.csv"), "--suggest and --from"),

@@ -111,7 +111,7 @@ def test_truncated_share():
     finding = checks.truncated_share(lengths > 128, 128, "test")
     assert (finding.severity, finding.count) == ("warning", 2)
     assert str(finding) == (
-        "warning: test: 2 of 4 rows (50.0 %) are longer than 128 tokens and lose their end"
+        "warning: test: 2 of 4 rows (50.0 %) are longer than 128 tokens and are truncated"
     )
     assert checks.truncated_share([False] * 9 + [True], 128).severity == "note"
     assert checks.truncated_share([False], 128).count == 0

@@ -27,7 +27,7 @@ def test_strings_and_integers_are_not_confused():
 
 
 def test_a_repeated_id_is_refused():
-    with pytest.raises(ValueError, match="'b' stands twice"):
+    with pytest.raises(ValueError, match="'b' occurs twice"):
         RowIndex(["a", "b", "c", "b"])
 
 

@@ -1,6 +1,6 @@
 """What a calibrator does to rows that it was not fitted on.
 
-Metrics of the fitting rows flatter the calibrator; metrics of other rows do not. Where there are no others,
+Metrics of the fitting rows are optimistic; metrics of other rows are not. Where there are no others,
 the fit is repeated on four fifths of the rows and measured on the last fifth, five times over.
 """
 

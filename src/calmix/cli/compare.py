@@ -23,7 +23,7 @@ COMPARISON = "Comparison"
 @with_training_options(
     without=(*TAUGHT, "method", "seed", "plain_run", "trust_remote_code"),
     output={"help": "The directory of the comparison. The same command again continues it."},
-    threads={"help": "CPU threads of each run; fixed by the first."},
+    threads={"help": "CPU threads of each run, the same for all runs of a comparison."},
 )
 def compare(
     context: typer.Context,
@@ -48,7 +48,7 @@ def compare(
     executor: Annotated[
         str,
         typer.Option(
-            help="'local' processes, 'ray': a cluster or a local one, or 'inline': in this process.",
+            help="'local' processes, a 'ray' cluster, or 'inline' in this process.",
             rich_help_panel=COMPARISON,
         ),
     ] = "local",
@@ -62,7 +62,7 @@ def compare(
     margin: Annotated[
         float | None,
         typer.Option(
-            help="Points of accuracy within which a method is no worse (with 0.02 of NLL each); default: 1.",
+            help="Within this many points of accuracy (0.02 of NLL each) a method is no worse. Default: 1.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -75,21 +75,21 @@ def compare(
     ensemble: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the best method's seeds as one ensemble, calibrated after averaging, there.",
+            help="Directory for an ensemble of the best method's seeds, calibrated after averaging.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
     student: Annotated[
         Path | None,
         typer.Option(
-            help="Also train one student of that ensemble there; needs --keep-models all.",
+            help="Directory for one student of that ensemble; needs --keep-models all.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
     arm: Annotated[
         str | None,
         typer.Option(
-            help="Of --ensemble and --student: another method than the best.", rich_help_panel=COMPARISON
+            help="The method of --ensemble and --student. Default: the best.", rich_help_panel=COMPARISON
         ),
     ] = None,
     config: Config = None,

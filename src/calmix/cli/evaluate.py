@@ -1,4 +1,4 @@
-"""`calmix evaluate`: how well calibrated are the predictions one already has?"""
+"""`calmix evaluate`: how well calibrated are existing predictions?"""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ def evaluate(
     ] = "15",
     closed: Annotated[str, typer.Option(help="Side on which a bin is closed: right or left.")] = "right",
     notion: Annotated[
-        str, typer.Option(help="Confidence that the errors measure: top_label, classwise or positive.")
+        str,
+        typer.Option(help="Probabilities that calibration errors measure: top_label, classwise or positive."),
     ] = "top_label",
     intervals: Annotated[
         bool, typer.Option("--intervals/--no-intervals", help="95 % intervals and the noise floor.")
     ] = True,
-    seed: Annotated[int, typer.Option(help="For the random draws behind the intervals.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
     model: Annotated[
         Path | None, typer.Option(help="A checkpoint directory (or a run) to predict --data with.")
     ] = None,
@@ -66,7 +67,7 @@ def evaluate(
     positive_class: PositiveClass = None,
     weight_column: Annotated[
         str | None,
-        typer.Option(help="Weights of rows, of --data and of predictions files. Default: all count alike."),
+        typer.Option(help="Weights of rows, of --data and of predictions files. Default: equal weights."),
     ] = None,
     image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
     max_length: Annotated[
@@ -74,7 +75,7 @@ def evaluate(
     ] = None,
     slice: Annotated[
         str | None,
-        typer.Option(help="COLUMN: every metric also for each value of it, and the worst value."),
+        typer.Option(help="COLUMN: also every metric for each of its values; the worst is named."),
     ] = None,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, by split.")

@@ -31,7 +31,7 @@ def raise_on_signals() -> None:
 
 
 def leave_on_signals(code: int) -> None:
-    """The command has ended: a signal from here on ends the process with its exit code, without a word."""
+    """The command has ended: a signal from here on ends the process with its exit code, without a message."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:

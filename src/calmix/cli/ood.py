@@ -1,4 +1,4 @@
-"""`calmix ood`: does the model know what it does not know?"""
+"""`calmix ood`: detect out-of-domain data."""
 
 from __future__ import annotations
 

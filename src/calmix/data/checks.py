@@ -253,11 +253,11 @@ def truncated_share(
     """How many rows lose their end; `truncated` says it for every row.
 
     >>> print(truncated_share([True, False, False, False], 128))
-    warning: train: 1 of 4 rows (25.0 %) are longer than 128 tokens and lose their end
+    warning: train: 1 of 4 rows (25.0 %) are longer than 128 tokens and are truncated
     """
     cut, total = int(np.count_nonzero(truncated)), int(np.size(truncated))
     severity: Severity = "warning" if cut > MUCH_TRUNCATED * total else "note"
-    message = f"{_share(cut, total)} are longer than {max_length} tokens and lose their end"
+    message = f"{_share(cut, total)} are longer than {max_length} tokens and are truncated"
     rows = () if row_ids is None else tuple((str(row_ids[p]), "") for p in np.flatnonzero(truncated).tolist())
     return Finding(severity, split, message, cut, "truncated", rows)
 

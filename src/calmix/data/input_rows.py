@@ -1,4 +1,4 @@
-"""Rows to be predicted, with everything that stands beside them in their file.
+"""Rows to be predicted, with the other columns of their file.
 
 The columns of the input are kept for the output. A row whose text is blank cannot be predicted: it is an
 error that names it, or, where asked for, it is left out. All others keep their order and the ids that they

@@ -1,4 +1,4 @@
-"""Labels: what a file writes for a class, and the index it stands for.
+"""Labels: the names of classes in a file, and their indices.
 
 The classes of a file are sorted: as numbers if every label is a whole number, otherwise as texts. A
 label means the same in every format: `1`, `"1"` and `1.0` are the class "1", a truth value is the class

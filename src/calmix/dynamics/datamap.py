@@ -1,4 +1,4 @@
-"""The data map: five numbers per row that say how training went for it."""
+"""The data map: five numbers per row that summarise its training dynamics."""
 
 from __future__ import annotations
 

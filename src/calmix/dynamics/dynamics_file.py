@@ -131,7 +131,7 @@ def row_ids(table: pa.Table, path: str | Path, name: str = "row_id") -> npt.NDAr
     values, counts = np.unique(ids, return_counts=True)
     if len(values) != len(ids):
         twice = values[counts > 1][0].item()
-        raise UserError(f"row id {twice!r} stands twice", file=path, column=name)
+        raise UserError(f"row id {twice!r} occurs twice", file=path, column=name)
     return ids
 
 

@@ -1,4 +1,4 @@
-"""Records what training says about every row, a step at a time.
+"""Records the training dynamics of every row, step by step.
 
 Nothing here knows a trainer: `record(ids, logits, labels)` takes arrays from any loop.
 

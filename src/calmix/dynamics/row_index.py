@@ -43,7 +43,7 @@ class RowIndex:
         self._sorted = self.ids[self._order]
         repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
         if len(repeated):
-            raise ValueError(f"row ids must be unique, {self._sorted[repeated[0]].item()!r} stands twice")
+            raise ValueError(f"row ids must be unique, {self._sorted[repeated[0]].item()!r} occurs twice")
 
     def __len__(self) -> int:
         return len(self.ids)

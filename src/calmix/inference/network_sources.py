@@ -1,4 +1,4 @@
-"""What networks say about labelled rows, as sources to evaluate: checkpoints, and runs with dropout on."""
+"""Predictions of networks on labelled rows, as sources to evaluate: checkpoints, and runs with dropout on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a run's confidence tells data like its training data from other data.
+"""How well a run's confidence separates in-domain rows from other data.
 
 Scores of every row (`calibration.ood`) from the saved model, with its temperature (`calibrated`) and without
 (`uncalibrated`); on request the same from the mean of several passes with dropout on, which takes as many

@@ -60,7 +60,7 @@ class SavedClassifier:
             )
             return read_predictions(stored), limit
         same = facts.get("fitted_on") == "validation" and facts.get("method") != "temperature"
-        limit = f"{facts['method']} was fitted on these very rows, which the guarantee does not count"
+        limit = f"{facts['method']} was fitted on these very rows, which the guarantee does not account for"
         return read_predictions(stored), limit if same else None
 
 
@@ -88,7 +88,7 @@ def open_classifier(source: Path) -> SavedClassifier:
 def _of_run(run: RunDirectory) -> SavedClassifier:
     if not run.model.is_dir():
         raise UserError(
-            "the model of this run was dropped",
+            "the model of this run was not kept",
             file=run.path,
             remedy=f"keep it: {argument('keep_models', 'all')}",
         )

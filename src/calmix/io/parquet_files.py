@@ -1,4 +1,4 @@
-"""Parquet files, whole or in batches. Every value is validated: a file can lie about its texts."""
+"""Parquet files, whole or in batches. Every value is validated: texts may be invalid UTF-8."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def adapted_card(source: Path, result: Mapping[str, Any]) -> str:
     parts.append(f"{TITLE}\n\n{adapted_text(result)}")
     if body:
         parts.append(
-            "What follows is the card of the model before it was adapted; its metrics are of that model."
+            "Below is the card of the model before it was adapted; its metrics are those of that model."
         )
         parts.append(body)
     return "\n\n".join(parts) + "\n"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 STAGES = {"uncalibrated": "before", "calibrated": "after"}
 CROSS_VALIDATED = "cross-validated: fitted five times on four fifths of the rows, measured on the last fifth"
 NOTHING_HELD_OUT = (
-    "no metric is held out: there are too few rows to repeat the fit. Measure the result on other labelled "
-    "rows before you trust it"
+    "no metric is held out: there are too few rows for cross-validation. Measure the result on other "
+    "labelled rows before you trust it"
 )
 
 
@@ -140,7 +140,7 @@ def answer_sentence(result: Mapping[str, Any]) -> str:
     if result["already_calibrated"]:
         return "The model is calibrated already: nothing changes."
     if not result["held_out"]:
-        return "Whether calibration helped is unknown: no rows were held out."
+        return "It is unknown whether calibration helped: no rows were held out."
     name, found = next(iter(result["held_out"].items()))
     before, after = found["before"], found["after"]
     said = "helped" if after["nll"] < before["nll"] else "did not help"

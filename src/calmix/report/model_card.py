@@ -179,7 +179,7 @@ def _use(metrics: Mapping[str, Any]) -> str:
     text = "\n".join(lines)
     if trust:
         text += (
-            "\n\nThe network is calmix's own: its code lies in this directory, hence `trust_remote_code`. "
+            "\n\nThe network is calmix's own: its code is in this directory, hence `trust_remote_code`. "
             "After `calmix.register_networks()` it loads without."
         )
     if metrics["task"] == "single":
@@ -248,7 +248,7 @@ def _limits(metrics: Mapping[str, Any]) -> str:
     ]
     if len(unseen) < len(metrics["splits"]):
         lines.append(f"- Calibrated numbers of the validation rows are {escape_markdown(IN_SAMPLE_NOTE)}.")
-    lines.append("- On data unlike all of these, neither accuracy nor calibration is known; measure first.")
+    lines.append("- On other data, accuracy and calibration are unknown: measure them first.")
     return "\n".join(lines)
 
 

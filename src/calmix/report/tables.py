@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 IN_SAMPLE = "†"
 WITHIN_NOISE = "‡"
-IN_SAMPLE_NOTE = "in-sample: the temperature was fitted on these very rows, so the numbers flatter it"
+IN_SAMPLE_NOTE = "in-sample: the temperature was fitted on these rows, so the numbers are optimistic"
 OUTSIDE = "§"
-OUTSIDE_NOTE = "ECE outside its interval: sampling noise adds to the ECE, and the interval leaves it out"
+OUTSIDE_NOTE = "ECE outside its interval: sampling noise inflates the ECE; the interval corrects for it"
 # Under every table with differences in ECE.
 WEAK_ECE_NOTE = "differences in ECE are weaker evidence than those in NLL and Brier score: decide by these"
 WITHIN_NOISE_NOTE = "ECE within the noise floor: not significantly different from perfect calibration"
@@ -163,7 +163,7 @@ METRICS = (
     Metric(
         "confidence_follows",
         "Followed loss %",
-        "share of the accuracy lost since the first test set that confidence loses too (100: all of it)",
+        "share of the drop in accuracy since the first test set that confidence follows (100: all of it)",
         100,
         0,
     ),

@@ -1,4 +1,4 @@
-"""The process a run lives in: devices, threads, random streams, process groups, progress, optional packages.
+"""The process of a run: devices, threads, random streams, process groups, progress, optional packages.
 
 cache_directory    Where calmix keeps what several runs share: CALMIX_CACHE
 double_precision   Double precision on every device

@@ -1,4 +1,4 @@
-"""What `pip install calmix` alone does not bring: training and its networks, and other runtimes."""
+"""Packages that `pip install calmix` alone does not install: training, networks, other runtimes."""
 
 from __future__ import annotations
 

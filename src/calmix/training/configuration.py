@@ -114,7 +114,7 @@ class TrainConfig:
     )
     method: str = option("plain", f"{METHODS}: see 'calmix methods'.", COMMON, vary=False, trainer="method")
     seed: int = option(
-        0, "Same seed, same bits.",
+        0, "The same seed gives the same bits.",
         COMMON, vary=False, least=0, most=LARGEST_SEED, trainer="seed",
     )
     trust_remote_code: bool = option(
@@ -135,7 +135,7 @@ class TrainConfig:
         DATA, affects="content",
     )
     annotations_column: str | None = option(
-        None, "Column of lists, the labels that several annotators gave a row: trained on as their shares.",
+        None, "Column with a list of labels by several annotators; the target is the share of each class.",
         DATA, affects="content",
     )
     label_prob_columns: tuple[str, ...] = option(
@@ -178,8 +178,8 @@ class TrainConfig:
     )
     class_weights: str = option(
         NONE,
-        "Class weights in the loss: balanced, none or NAME=WEIGHT,...; the shift of the prior is "
-        "taken out of the head at the end, so that scores stay calibrated.",
+        "Class weights in the loss: balanced, none or NAME=WEIGHT,...; the bias of the "
+        "head is corrected for them at the end, so that scores stay calibrated.",
         TRAINING, parse=parse_class_weights, trainer="class_weights",
     )
     sampling: str = option(
@@ -205,7 +205,7 @@ class TrainConfig:
     )
     learning_rate: float | None = option(
         None,
-        "Linear decay to 0. Default: by the model; 2e-4 for the embedded encoder, 3e-5 for a "
+        "It decays linearly to 0. Default by model: 2e-4 for the embedded encoder, 3e-5 for a "
         "checkpoint of base size (text-cnn 1, images 0.1: see --schedule).",
         TRAINING, above=0, below=10, trainer="learning_rate",
     )
@@ -217,7 +217,9 @@ class TrainConfig:
         None, "linear, constant or step:epochs=[60,120,160]:factor=0.5. Default: by the model.",
         TRAINING, trainer="schedule",
     )
-    augment: str | None = option(None, "Of training images: crop,flip,rotation. Default: none.", TRAINING)
+    augment: str | None = option(
+        None, "Augmentation of training images: crop,flip,rotation. Default: none.", TRAINING
+    )
     max_length: int = option(256, "Longer texts are truncated to this many tokens.", TRAINING, least=4)
     student_layers: int | None = option(
         None, "Keep this many layers of the checkpoint, evenly spaced, with the first and the last.",
@@ -242,7 +244,7 @@ class TrainConfig:
         TRAINING, affects="nothing", vary=False, above=0, needs="freeze_layers",
     )
     precision: str = option(
-        "auto", "Of the layers in training; auto: bfloat16 where the processor has instructions for it.",
+        "auto", "Precision of the layers in training; auto: bfloat16 if the processor supports it.",
         TRAINING, choices=("auto", "float32", "bfloat16"), trainer="precision",
     )
     select_by: str = option(
@@ -300,11 +302,11 @@ class TrainConfig:
         DISTILLATION, affects="content", vary=True, private=True, needs="teacher",
     )
     teacher_model: str | None = option(
-        None, "Of a teacher that is trained first. Default: --model.",
+        None, "For a teacher that is trained first. Default: --model.",
         DISTILLATION, affects="content", vary=True, private=True, needs="teacher",
     )
     teacher_label_smoothing: float = option(
-        0.0, "Of a teacher that is trained first.",
+        0.0, "For a teacher that is trained first.",
         DISTILLATION, affects="content", vary=True, least=0, below=1, needs="teacher",
     )
     teacher_options: dict[str, Any] = option(
@@ -312,11 +314,11 @@ class TrainConfig:
         DISTILLATION, affects="content", needs="teacher",
     )
     teacher_learning_rate: float | None = option(
-        None, "Of a teacher that is trained first. Default: --learning-rate, or by its model.",
+        None, "For a teacher that is trained first. Default: --learning-rate, or by its model.",
         DISTILLATION, affects="content", vary=True, above=0, below=10, needs="teacher",
     )
     teacher_epochs: int | None = option(
-        None, "Of a teacher that is trained first. Default: --epochs, or by its rows.",
+        None, "For a teacher that is trained first. Default: --epochs, or by its rows.",
         DISTILLATION, affects="content", vary=True, least=1, needs="teacher",
     )
 
@@ -334,7 +336,7 @@ class TrainConfig:
     )
     slice: str | None = option(
         None,
-        "COLUMN of validation and test files: every metric for each of its values too, the worst one named.",
+        "COLUMN of validation and test files: also every metric for each of its values; the worst is named.",
         RUN, affects="record",
     )
     closed: str = option(

@@ -151,14 +151,14 @@ def compare(
     store: str | Path | None = None,
     **options: Any,
 ) -> Comparison:
-    """Train every method with every seed, and say which to use.
+    """Train every method with every seed, and recommend one.
 
         comparison = calmix.compare(frame, methods=["plain", "cls-mixup"], seeds=range(3), output="compared")
         comparison.recommendation.sentence, comparison.best
 
     methods: names with options, such as "cls-mixup:alpha=1"; `plain` is always in. vary: "NAME=V1,V2" of an
-    option. Data and options are those of `calmix.train`. A comparison that was cut off, or is asked for more
-    methods or seeds, goes on and repeats no run. Data that are objects are written into `output`, for the
+    option. Data and options are those of `calmix.train`. An interrupted comparison, or one with more
+    methods or seeds, continues and repeats no run. Data that are objects are written into `output`, for the
     processes that train.
     """
     data = {"train": rows_or_lists(train, texts, labels), "validation": validation, "test": test}

@@ -1,4 +1,4 @@
-"""Does a model know what it does not know: data like the training data against other data, by its scores."""
+"""Out-of-domain detection: how well the scores of a model separate in-domain rows from other data."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def open_run(path: Path) -> RunDirectory:
     opened = RunDirectory.open(path)
     if not opened.model.is_dir():
         raise UserError(
-            "the model of this run was dropped",
+            "the model of this run was not kept",
             file=opened.path,
             remedy=f"keep it: {argument('keep_models', 'all')}",
         )

@@ -1,4 +1,4 @@
-"""How well calibrated are predictions: those one has, those of a run, or those of a model on labelled rows.
+"""Measure the calibration of predictions: existing ones, those of a run, or of a model on labelled rows.
 
 Predictions need no torch here; only `model=` and `mc_dropout=` load a network.
 """
@@ -179,7 +179,7 @@ def evaluate(
         )
         if not dropped and model is None:
             raise UserError(
-                f"{argument('mc_dropout')} asks a network",
+                f"{argument('mc_dropout')} needs a network",
                 remedy=f"name a run, or give {argument('model')} and {argument('data')}",
             )
         opened += dropped
@@ -274,7 +274,8 @@ def open_given(
     if isinstance(given, tuple) and len(given) == 2:
         if from_logits is None:
             raise UserError(
-                "nothing says what the scores are", remedy="give from_logits=True, or False for probabilities"
+                "unknown whether the scores are logits or probabilities",
+                remedy="give from_logits=True, or False for probabilities",
             )
         names = mapping.class_names or None
         try:

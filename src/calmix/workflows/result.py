@@ -1,4 +1,4 @@
-"""What the results of workflows have in common: they print tables and lines, and show them in a notebook."""
+"""What the results of workflows have in common: they print tables and lines, and display in a notebook."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Run(Result):
 
         if not self.model_path.is_dir():
             raise UserError(
-                "the model of this run was dropped", file=self.path, remedy="keep it: keep_models='all'"
+                "the model of this run was not kept", file=self.path, remedy="keep it: keep_models='all'"
             )
         network: PreTrainedModel = load_trained(self.model_path, trust_remote_code=trust_remote_code)
         network.eval()

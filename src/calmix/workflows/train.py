@@ -43,11 +43,11 @@ def train(
 
 
 def rows_or_lists(train: Any, texts: Any, labels: Any) -> Any:
-    """`train`, or the two lists that stand in its place."""
+    """`train`, or the two lists that replace it."""
     if texts is None and labels is None:
         return train
     if train is not None:
-        raise UserError("texts and labels stand in place of train", remedy="give one or the others")
+        raise UserError("texts and labels replace train", remedy="give one or the others")
     if texts is None or labels is None:
         raise UserError("texts and labels belong together", remedy="give both")
     return {"text": texts, "label": labels}

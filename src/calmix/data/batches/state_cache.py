@@ -1,4 +1,4 @@
-"""Hidden states of token sequences on disk: memory-mapped, computed once, found by content ever after.
+"""Hidden states of token sequences on disk: memory-mapped, computed once, found by content.
 
 DIR/<network>/00000.npy         states of many sequences end to end, [tokens, features]
               00000.index.npy   which sequences, and where each begins

@@ -1,4 +1,4 @@
-"""A temperature for no domain in particular, fitted on perturbed validation rows.
+"""A temperature for unknown domains, fitted on perturbed validation rows.
 
 Out of domain a model is wrong more often than its confidence says. Without any data of that domain, damaged
 rows of its own are the nearest thing (`data.perturbation`): four copies of every validation row, with its

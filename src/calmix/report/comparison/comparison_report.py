@@ -113,7 +113,7 @@ def _headline(data: Mapping[str, Any]) -> Facts:
                 "–" if recommendation["verdict"] == "not_learned" else str(recommendation["chosen"] or "–"),
                 "on validation NLL after temperature scaling",
             ),
-            Fact("Seeds", ", ".join(map(str, seeds)), "" if len(seeds) > 2 else "three or more tell more"),
+            Fact("Seeds", ", ".join(map(str, seeds)), "" if len(seeds) > 2 else "three or more are better"),
             Fact("Runs", str(runs), missing),
             Fact("Model", Path(str(data["config"]["model"])).name),
             Fact("Test sets", ", ".join(s for s in splits_of(data) if s != "validation") or "none"),
@@ -185,16 +185,17 @@ def _runs_table(data: Mapping[str, Any]) -> Table:
 def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     notes = [
         "Every method is compared with plain fine-tuning, uncalibrated and with a temperature fitted on "
-        "validation: the one number that most methods must first beat.",
+        "validation, which is hard to beat.",
         "Intervals come from a paired bootstrap: rows and seeds are resampled, the same for both sides. "
         "They are widened for few seeds. The intervals of tables and charts are not corrected for many "
-        "comparisons: of twenty true zeros, one leaves out 0. Marks and recommendation are corrected.",
+        "comparisons: without any true effect, one in twenty excludes 0. Marks and "
+        "recommendation are corrected.",
         f"In the summary, {BETTER_NOTE}.",
         f"In the differences, {SIGNIFICANT_NOTE}.",
         f"{ECE_NOTE[0].upper()}{ECE_NOTE[1:]}.",
         f"{WEAK_ECE_NOTE[0].upper()}{WEAK_ECE_NOTE[1:]}.",
         "The choice is made on validation alone, by NLL after temperature scaling, unless accuracy is lower. "
-        "Test sets are reported and choose nothing; the calibration error chooses nothing.",
+        "Test sets and calibration errors are reported and do not affect the choice.",
     ]
     blocks: list[Block] = [Prose(note) for note in notes]
     if any(len(arm["seeds"]) == 1 for arm in data["arms"]):
@@ -204,9 +205,9 @@ def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _configuration_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     return (
-        Prose("The same comparison again; in the same directory it goes on and repeats no run:"),
+        Prose("To repeat the comparison (in the same directory it continues and repeats no run):"),
         Code(f"calmix compare --config config.yaml --output {shlex.quote(str(data['output']))}"),
-        Prose("This page again, without training:"),
+        Prose("To render this page again, without training:"),
         Code(f"calmix compare --from {shlex.quote(str(data['output']))}"),
         Prose("config.yaml:"),
         Code(yaml.safe_dump(dict(data["config"]), sort_keys=False, allow_unicode=True).rstrip()),

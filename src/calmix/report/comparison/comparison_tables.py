@@ -39,8 +39,8 @@ ONE_SEED_NOTE = (
     "one seed only: the intervals are over rows alone and say nothing about other seeds, so none is marked"
 )
 ECE_NOTE = (
-    "the ECE of a small sample is biased upwards, more for the better calibrated of two: a difference in ECE "
-    "is, if anything, shown too small"
+    "the ECE of a small sample is biased upwards, more for the better calibrated of two: differences in ECE "
+    "are underestimated"
 )
 
 
@@ -284,8 +284,8 @@ def next_step(recommendation: Mapping[str, Any]) -> str:
 def _sentence(note: str) -> str:
     """A footnote as a sentence of its own.
 
-    >>> _sentence("* the interval does not hold 0")
-    '* the interval does not hold 0.'
+    >>> _sentence("* the interval excludes 0")
+    '* the interval excludes 0.'
     >>> _sentence("the ECE is biased")
     'The ECE is biased.'
     """

@@ -36,7 +36,7 @@ SCORE_TITLES = {
 ORDERS = {
     "score": (
         "Most like a wrong label first",
-        "By the share of threshold samples, whose labels are certainly wrong, with a lower AUM.",
+        "By the share of threshold samples (rows with wrong labels) that have a lower AUM.",
     ),
     "relative_aum": (
         "Lowest AUM within each class first",

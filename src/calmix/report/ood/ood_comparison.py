@@ -1,4 +1,4 @@
-"""`ood.html` of a comparison: which method knows best what it does not know."""
+"""`ood.html` of a comparison: which method detects out-of-domain data best."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def ood_comparison_page(result: Mapping[str, Any]) -> Page:
     outs = list(dict.fromkeys(record["out"] for record in result["summary"]))
     forests = tuple(auroc_forest(result, out) for out in outs)
     return Page(
-        title="Which method knows what it does not know?",
+        title="Which method detects out-of-domain data?",
         lead=" ".join(best_lines(result)),
         facts=Facts(
             (
@@ -203,7 +203,7 @@ def best_line(result: Mapping[str, Any], out: str) -> str:
 
 
 AUROC_NOTE = (
-    "AUROC: the chance that a familiar row scores above one of the other set. The dashed line is guessing, "
+    "AUROC: the chance that an in-domain row scores above one of the other set. The dashed line is guessing, "
     "50 %; further right is better."
 )
 

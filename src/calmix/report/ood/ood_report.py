@@ -1,4 +1,4 @@
-"""`ood.html`: how well a run's confidence tells familiar data from other data."""
+"""`ood.html`: how well a run's scores separate in-domain from other data."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ SCORE_TITLES = {
     "mc_entropy": "entropy, MC",
 }
 METRIC_TITLES = {
-    "auroc": ("AUROC %", "the chance that a familiar row scores above another; 50 is guessing"),
-    "aupr_in": ("AUPR in %", "average precision of finding familiar rows"),
-    "aupr_out": ("AUPR out %", "average precision of finding the others"),
-    "fpr95": ("FPR@95 %", "others that pass where 95 % of the familiar rows do; smaller is better"),
+    "auroc": ("AUROC %", "the chance that an in-domain row scores above another; 50 is guessing"),
+    "aupr_in": ("AUPR in %", "average precision of detecting in-domain rows"),
+    "aupr_out": ("AUPR out %", "average precision of detecting the others"),
+    "fpr95": ("FPR@95 %", "others above the threshold of 95 % of in-domain rows; lower is better"),
 }
 STAGE_TITLES = {
     "uncalibrated": "Raw",
@@ -118,7 +118,7 @@ def ood_page(result: Mapping[str, Any]) -> Page:
     )
     blocks: list[Block] = [Prose(note, "note") for note in result["notes"]]
     return Page(
-        title="Does the model know what it does not know?",
+        title="Does the model detect out-of-domain data?",
         lead=answer_sentence(result),
         facts=Facts(
             (
@@ -142,13 +142,13 @@ def ood_page(result: Mapping[str, Any]) -> Page:
 
 
 READING = (
-    "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
-    "of the other set: 50 % is guessing, 100 % is perfect.",
+    "A high score means in domain. AUROC is the chance that an in-domain row scores above one of the other "
+    "set: 50 % is guessing, 100 % is perfect.",
     "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
     "entropy; MC: of the mean over passes with dropout on. MC dropout, raw, has no temperature in its "
     "passes.",
-    "A temperature changes the order of rows by confidence only where there are more than two classes, and "
-    "that of rows by their largest logit never.",
+    "A temperature changes the order of rows by confidence only with more than two classes, and never "
+    "the order by largest logit.",
     "Intervals are percentiles of a bootstrap over the rows of both sets; not over runs.",
 )
 
@@ -167,18 +167,17 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
 
 
 def answer_sentence(result: Mapping[str, Any]) -> str:
-    """Whether the model notices data that it was not trained for, by the recommended score."""
+    """Whether the recommended score detects out-of-domain data."""
     aurocs = recommended_aurocs(result)
     noticed = [name for name, auroc in aurocs.items() if auroc >= FAIR]
     missed = [name for name in aurocs if name not in noticed]
     score = SCORE_TITLES[result["recommended"]["score"]]
     if not missed:
-        return f"Yes: the {score} score tells {_listed(noticed)} from {result['in']}."
+        return f"Yes: the {score} score separates {_listed(noticed)} from {result['in']}."
     if not noticed:
-        return f"No: the {score} score does not tell {_listed(missed)} from {result['in']}."
-    return (
-        f"Partly: the {score} score tells {_listed(noticed)} from {result['in']}, but not {_listed(missed)}."
-    )
+        return f"No: the {score} score does not separate {_listed(missed)} from {result['in']}."
+    found = f"separates {_listed(noticed)} from {result['in']}, but not {_listed(missed)}"
+    return f"Partly: the {score} score {found}."
 
 
 def _listed(names: Sequence[str]) -> str:

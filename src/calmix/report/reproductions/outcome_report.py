@@ -94,7 +94,7 @@ def _regime_blocks(regimes: Sequence[Regime]) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Prose(
             "A validation loss that rises while the training loss falls shows an arm that was trained beyond "
-            "its best epoch: the regime in which the papers speak."
+            "its best epoch: the regime that the papers study."
         )
     ]
     groups: dict[tuple[str, str], list[Regime]] = {}

@@ -1,4 +1,4 @@
-"""The facts of a run: what was trained, how, and what came of it."""
+"""The facts of a run: what was trained, how, and the result."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calmix.report.pages.page import Fact, Facts
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, TITLES
 
 AT_BOUND = {
-    "lower": "at its lower bound: the validation rows are (nearly) all right, so sharper always looks better",
-    "upper": "at its upper bound: the logits say (nearly) nothing about the validation labels",
+    "lower": "at its lower bound: (nearly) all validation rows are right, so sharper always looks better",
+    "upper": "at its upper bound: the logits carry (nearly) no information on the validation labels",
 }
 
 

@@ -210,7 +210,7 @@ def _training_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     history = metrics["history"]
     caption = (
         "Training loss and validation NLL of every epoch. The epoch with the lowest validation NLL after "
-        "temperature scaling is kept; test rows have no part in the choice."
+        "temperature scaling is kept; test rows are not used for it."
     )
     said = "Uncalibrated ECE and error rate on the validation rows after every epoch."
     charts = Beside((history_chart(history, caption), error_chart(history, said)))
@@ -233,7 +233,7 @@ def _dynamics_blocks(
     blocks += [
         lowest_margin_table(summary, texts=texts),
         Prose(
-            "A low AUM means that another class won over the label in most epochs: look here first.", "note"
+            "A low AUM means that another class had the larger logit in most epochs: look here first.", "note"
         ),
     ]
     return tuple(blocks)
@@ -274,9 +274,9 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         f"ECE uses {metrics['ece_bins']} bins of equal width, {edge}, on the confidence of the predicted "
         "class. Values from other bins or edges are not comparable.",
         "A temperature changes the confidence, not the predicted class: accuracy is the same "
-        "before and after. The saved model carries it: plain softmax of its logits is calibrated.",
-        "The temperature was fitted in domain. On other data, read the numbers of that data: calibration "
-        "does not carry over by itself.",
+        "before and after. The saved model contains it: plain softmax of its logits is calibrated.",
+        "The temperature was fitted in domain. On other data, look at the numbers of that data: calibration "
+        "does not transfer by itself.",
     ]
     flattering = [split for split, stages in metrics["splits"].items() if is_in_sample(stages, "calibrated")]
     blocks: list[Block] = [Prose(note) for note in notes]

@@ -1,4 +1,4 @@
-"""A standard checkpoint whose plain softmax is calibrated: temperature folded, loaded again, proven."""
+"""A standard checkpoint whose plain softmax is calibrated: temperature folded, loaded again, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after.
+"""The store of runs: DIR/<fingerprint>/ is a run directory, made once and reused.
 
 DIR/<fingerprint>/               a run, finished or to be continued
     <fingerprint>.restored/      weights that were deleted, while they are trained again
