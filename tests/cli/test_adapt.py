@@ -181,7 +181,7 @@ def test_a_temperature_from_perturbed_validation_rows(calmix, run, tmp_path):
     assert again["temperature"] == found["temperature"]
 
 
-@pytest.mark.parametrize("method", ["pseudocal", "transcal", "em-label-shift"])
+@pytest.mark.parametrize("method", ["pseudocal", "transcal", "em-label-shift", "lascal", "density"])
 def test_unlabelled_rows_need_a_named_method_and_it_says_what_it_is_worth(
     calmix, run, noisy, tmp_path, method
 ):
@@ -279,6 +279,7 @@ def test_images(calmix, tmp_path):
         ("--labelled", tmp_path / "test.npz"),
         ("--unlabelled", tmp_path / "test.npz", "--method", "em-label-shift"),
         ("--unlabelled", tmp_path / "test.npz", "--method", "transcal"),
+        ("--unlabelled", tmp_path / "test.npz", "--method", "density"),
     ):
         output = tmp_path / asked[-1] if asked[0] == "--unlabelled" else tmp_path / asked[0].strip("-")
         code, out, err = calmix("adapt", run, *asked, "--output", output, "--json")

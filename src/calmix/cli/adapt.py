@@ -28,7 +28,10 @@ def adapt(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="For --unlabelled: pseudocal, transcal or em-label-shift. Without: the verdicts."),
+        typer.Option(
+            help="For --unlabelled: pseudocal, transcal, em-label-shift, lascal or density. "
+            "Without: the verdicts."
+        ),
     ] = None,
     perturbed: Annotated[
         bool,
