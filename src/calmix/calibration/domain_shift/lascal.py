@@ -79,7 +79,7 @@ def shifted_error(source: Floats, labels: Integers, target: Floats, ratios: Floa
         expected = ratios[place] * (rows - 1) / len(source) * true / np.maximum(held - 1, 1)
         counted = (held > 1)[of_target]  # one row says nothing about its bin
         total += float(((scores - expected[of_target]) ** 2)[counted].sum())
-    return total / (rows * classes)
+    return float(total / (rows * classes))
 
 
 def lascal(source_logits: Floats, source_labels: Integers, target_logits: Floats) -> ShrunkScaling:

@@ -91,10 +91,14 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
         (record["arm"], record["stage"]): record for record in data["summary"] if record["split"] == split
     }
     shown = [metric for metric in METRICS if metric.key in COMPARED_METRICS and _is_there(data, metric.key)]
+    means: dict[str, set[Any]] = {}
+    for record in records.values():
+        means.setdefault(record["arm"], set()).add(record["accuracy_mean"])
+    changes = any(len(found) > 1 for found in means.values())  # by a calibrator that is no temperature
     columns = [Column("Method", numeric=False)]
     for metric in shown:
         title = TITLES.get(metric.key, metric.title)
-        if metric.key == "accuracy":  # a temperature changes no predicted class
+        if metric.key == "accuracy" and not changes:  # a temperature changes no predicted class
             columns.append(Column(title, metric.meaning))
         else:
             columns += [Column(f"{title} {words}", metric.meaning) for words in STAGES.values()]
@@ -106,7 +110,7 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
             continue
         cells = [arm["name"]]
         for metric in shown:
-            stages = staged[:1] if metric.key == "accuracy" else staged
+            stages = staged[:1] if metric.key == "accuracy" and not changes else staged
             cells += [_mean_cell(metric, record) for record in stages if record is not None]
         rows.append((*cells, "–" if arm["seconds"] is None else f"{arm['seconds']:,.0f}"))
     marked = any(SIGNIFICANT in cell for row in rows for cell in row[1:])
