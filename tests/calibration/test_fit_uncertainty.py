@@ -67,12 +67,8 @@ def test_the_reach_is_the_spread_of_the_refits():
     assert values.items() <= both.items()
     low, high = both["ece_ci"]
     assert 0 <= low <= alone["ece_ci"][0] and alone["ece_ci"][1] < high <= 1
-    # The refits vary as an asymptotic standard error says: 1 / sqrt(n · information of log T).
     spread = np.std(np.log([one.temperature_ for one in fit.refits]))
-    scaled = fitting.values / calibrator.temperature_
-    chances = softmax(scaled, axis=1)
-    variance = (chances * scaled**2).sum(axis=1) - (chances * scaled).sum(axis=1) ** 2
-    assert spread == pytest.approx(1 / np.sqrt(variance.sum()), rel=0.5)
+    assert spread == pytest.approx(standard_error(fitting, calibrator.temperature_), rel=0.4)
 
 
 @pytest.mark.parametrize("kind", ["temperature-bias", "vector", "structured", "auto", "isotonic"])
@@ -109,3 +105,20 @@ def test_weights_and_soft_labels_of_the_fitting_rows_count():
     soft = fitting.with_rows(targets=softmax(fitting.values / 1.5, axis=1))
     fit = FitUncertainty.of(TemperatureScaling(guard=False).fit(soft), soft)
     assert [one.temperature_ for one in fit.refits] == pytest.approx([1.5] * len(fit.refits), rel=1e-6)
+
+
+def test_the_spread_of_many_fitting_rows_is_that_of_a_part_scaled():
+    """The standard error of log T by the curvature of the likelihood of all rows."""
+    fitting = rows_at(2.0, 20_000, np.random.default_rng(3))
+    calibrator = TemperatureScaling().fit(fitting)
+    fit = FitUncertainty.of(calibrator, fitting)
+    spread = fit.scale * np.std(np.log([one.temperature_ for one in fit.refits]))
+    assert fit.scale == pytest.approx(0.5)
+    assert spread == pytest.approx(standard_error(fitting, calibrator.temperature_), rel=0.4)
+
+
+def standard_error(fitting, temperature):
+    scaled = fitting.values / temperature
+    chances = softmax(scaled, axis=1)
+    variance = (chances * scaled**2).sum(axis=1) - (chances * scaled).sum(axis=1) ** 2
+    return 1 / np.sqrt(variance.sum())

@@ -94,7 +94,9 @@ def test_wrong_labels_and_rows_of_the_own_domain(calmix, run, reviews, tmp_path)
     code, out, err = calmix("adapt", run, "--labelled", wrong, "--output", tmp_path / "a", "--json")
     assert code == 0, err
     found = json.loads(out)
-    assert found["adaptation"]["kept_source"] or found["warnings"]
+    assert any("or the labels are wrong" in line for line in found["warnings"])
+    code, out, err = calmix("adapt", run, "--labelled", wrong, "--output", tmp_path / "c")
+    assert code == 0 and "or the labels are wrong" in " ".join((out + err).split())
     code, out, err = calmix(
         "adapt", run, "--labelled", reviews / "test.csv", "--output", tmp_path / "b", "--json"
     )
@@ -117,6 +119,29 @@ def test_one_class_missing_rows_and_unknown_labels(calmix, run, tmp_path):
     few = write(tmp_path / "few.csv", texts[:5], labels[:5])
     code, _, err = calmix("adapt", run, "--labelled", few, "--output", tmp_path / "b")
     assert code == 2 and "5 rows are too few" in err and not (tmp_path / "b").exists()
+
+
+def test_missing_classes_are_named(calmix, encoders, tmp_path):
+    names = {0: "bad", 1: "fair", 2: "good"}
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        encoders("bert"),
+        num_labels=3,
+        id2label=names,
+        label2id={name: place for place, name in names.items()},
+    )
+    model.save_pretrained(tmp_path / "three")
+    AutoTokenizer.from_pretrained(encoders("bert")).save_pretrained(tmp_path / "three")
+    texts = sentences(20, seed=3)[0]
+    rows = write(tmp_path / "rows.csv", texts, ["bad", "good"] * 10)
+    asked = ("adapt", tmp_path / "three", "--labelled", rows, "--output", tmp_path / "a", "--json")
+    code, out, err = calmix(*asked)
+    assert code == 0, err
+    found = json.loads(out)
+    assert any("no row has the class 'fair'" in line for line in found["warnings"])
+    # What no row shows is not ruled out.
+    chances, _ = probabilities(tmp_path / "a" / "model", texts)
+    assert chances[:, 1].min() > 0.01
 
 
 def test_rows_of_the_training_set_are_left_out(calmix, run, tmp_path):

@@ -159,6 +159,13 @@ def test_what_a_head_cannot_hold_is_refused_before_training(calmix, encoders, ar
     code, out, err = calmix(*asked, "--calibrator", "auto", "--output", tmp_path / "b", "--json")
     assert code == 0 and json.loads(out)["calibrator"] == "temperature", err
     assert "only a temperature was tried" in read_json(tmp_path / "b" / "calibration.json")["notes"][0]
+    decoder = (*arguments[: arguments.index("--model") + 1], encoders("gpt2"), "--calibrator", "vector")
+    code, _, err = calmix(*decoder, "--output", tmp_path / "c")
+    assert code == 2 and "has no bias" in err and "--calibrator temperature" in err
+    asked = ("--unlabelled", tmp_path / "choice.jsonl", "--output", tmp_path / "d")
+    for method in ("lascal", "em-label-shift"):
+        code, _, err = calmix("adapt", tmp_path / "b", *asked, "--method", method)
+        assert code == 2 and "choices have no classes" in err and not (tmp_path / "d").exists()
     for more, message in (
         (("--calibrator", "isotonic"), "--calibrator is 'isotonic'"),
         (("--calibrator", "vector", "--temperature-fit", "grid"), "--temperature-fit grid"),

@@ -38,6 +38,8 @@ REFITS = 24
 REACH = float(stdtrit(REFITS, 0.975))
 # Metrics of refits differ on the same rows: a part of many says by how much.
 MOST_ROWS = 5_000
+# Of many fitting rows a part is fitted again; the spread falls with the root of their number.
+MOST_FITTED = 5_000
 # What values can be at all, where it is not between 0 and 1.
 BOUNDS = {"nll": (0.0, math.inf), "brier": (0.0, 2.0), "confidence_gap": (-1.0, 1.0), "mcc": (-1.0, 1.0)}
 
@@ -48,19 +50,25 @@ class FitUncertainty:
 
     calibrator: Calibrator
     refits: tuple[Calibrator, ...]
+    scale: float = 1.0
+    """The spread of a fit on all rows over that of the refits."""
 
     @classmethod
     def of(cls, calibrator: Calibrator, fitting: Predictions, *, seed: int = 0) -> FitUncertainty:
         """`fitting` are the rows that it was fitted on."""
-        own = np.ones(len(fitting)) if fitting.weights is None else fitting.weights
+        stride = math.ceil(len(fitting) / MOST_FITTED)
+        part = fitting.select(np.arange(0, len(fitting), stride))
+        own = np.ones(len(part)) if part.weights is None else part.weights
         refits = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit that counts has warned already
+            if stride > 1:
+                calibrator = _fresh(calibrator).fit(part)
             for number in range(REFITS):
-                drawn = stream(seed, "refit", number).exponential(size=len(fitting))
-                again = fitting.with_rows(weights=own * drawn, targets=fitting.targets)
+                drawn = stream(seed, "refit", number).exponential(size=len(part))
+                again = part.with_rows(weights=own * drawn, targets=part.targets)
                 refits.append(_fresh(calibrator).fit(again))
-        return cls(calibrator, tuple(refits))
+        return cls(calibrator, tuple(refits), math.sqrt(len(part) / len(fitting)))
 
     def widened(self, measured: Mapping[str, Any], before: Predictions, **settings: Any) -> dict[str, Any]:
         """Metrics of calibrated rows with intervals that include the fit; `before` are the rows without the
@@ -76,7 +84,7 @@ class FitUncertainty:
             metric = name.removesuffix("_ci")
             if metric == name or metric not in centre:
                 continue
-            apart = np.array([other[metric] - centre[metric] for other in others])
+            apart = self.scale * np.array([other[metric] - centre[metric] for other in others])
             ends = widened_limits(measured[metric], measured[name], reach_of(apart), reach_of(-apart))
             least, most = BOUNDS.get(metric, (0.0, 1.0))
             result[name] = [max(ends[0], least), min(ends[1], most)]

@@ -34,7 +34,7 @@ from calmix.io.run_directory import RunDirectory
 from calmix.models.folding import check_takes_classes
 from calmix.models.inputs import Inputs
 from calmix.training.configuration import PERTURBED, TrainConfig
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 TEMPERATURE = "temperature"
 
@@ -171,15 +171,27 @@ def calibrator_for(name: str, model: nn.Module, notes: list[str]) -> Calibrator:
         try:
             check_takes_classes(model)
         except UserError as error:
-            notes.append(f"only a temperature was tried: {str(error).partition(';')[0]}")
+            notes.append(f"only a temperature was tried: {reason(error)}")
             return get_calibrator(name, candidates=(TEMPERATURE,))
     return get_calibrator(name)
 
 
 def check_calibrator(config: TrainConfig, model: nn.Module) -> None:
     """Refuse a calibrator that the head of the network has no place for, before it is trained."""
-    if config.calibrator not in (TEMPERATURE, PERTURBED, "auto"):
+    if config.calibrator in (TEMPERATURE, PERTURBED, "auto"):
+        return
+    try:
         check_takes_classes(model)
+    except UserError as error:
+        raise UserError(
+            reason(error),
+            remedy=f"give {argument('calibrator', TEMPERATURE)} or {argument('calibrator', 'auto')}",
+        ) from None
+
+
+def reason(error: UserError) -> str:
+    """What is wrong, without the remedy."""
+    return str(error).partition(";")[0]
 
 
 def perturbed_logits(predictor: Trainer, inputs: Inputs, validation: Rows, *, seed: int) -> Predictions:
