@@ -93,7 +93,7 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
     shown = [metric for metric in METRICS if metric.key in COMPARED_METRICS and _is_there(data, metric.key)]
     means: dict[str, set[Any]] = {}
     for record in records.values():
-        means.setdefault(record["arm"], set()).add(record["accuracy_mean"])
+        means.setdefault(record["arm"], set()).add(record.get("accuracy_mean"))
     changes = any(len(found) > 1 for found in means.values())  # by a calibrator that is no temperature
     columns = [Column("Method", numeric=False)]
     for metric in shown:

@@ -291,9 +291,12 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         + " The saved model carries it: plain softmax of its logits is calibrated.",
         "The calibrator was fitted in domain. On other data, read the numbers of that data: calibration does "
         "not carry over by itself.",
-        "The intervals of calibrated metrics include the uncertainty of the fit: another validation set "
-        "would have given another calibrator.",
     ]
+    if any(stages["calibrated"].get("ci_includes_fit") for stages in metrics["splits"].values()):
+        notes.append(
+            "The intervals of calibrated metrics include the uncertainty of the fit: another validation set "
+            "would have given another calibrator."
+        )
     flattering = [split for split, stages in metrics["splits"].items() if is_in_sample(stages, "calibrated")]
     blocks: list[Block] = [Prose(note) for note in notes]
     if flattering:
