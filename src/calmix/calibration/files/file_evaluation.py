@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, combinations, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,17 +29,14 @@ from calmix.calibration.differences import (
 from calmix.calibration.evaluation import Measured, evaluate
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_files import Note, iterate_predictions, warn
-from calmix.calibration.files.run_predictions import (
-    apply_calibrator,
-    calibrator_of_run,
-    predictions_of_run,
-)
-from calmix.calibration.fit_uncertainty import MOST_ROWS, FitUncertainty
 from calmix.calibration.integrations.streaming import RowFingerprint, StreamedEvaluation, evaluate_batches
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Notion, Predictions
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
+
+if TYPE_CHECKING:
+    from calmix.calibration.fit_uncertainty import FitUncertainty
 
 # Files whose rows are in different orders are read whole to be matched; beyond this many rows they are not.
 MOST_REORDERED = 2_000_000
@@ -54,6 +51,8 @@ class SourceFit:
 
     def widened(self, result: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """The result with intervals that include the fit."""
+        from calmix.calibration.fit_uncertainty import MOST_ROWS
+
         stride = math.ceil(result["n"] / MOST_ROWS)
         parts = [batch.select(np.arange(0, len(batch), stride)) for batch in self.before()]
         asked = {name: value for name, value in settings.items() if name != "intervals"}
@@ -136,6 +135,14 @@ def open_sources(
 
 
 def _run_sources(run: RunDirectory, origin: int) -> Iterator[Source]:
+    # Not above: calibrators are scikit-learn estimators, which takes a second to load.
+    from calmix.calibration.files.run_predictions import (
+        apply_calibrator,
+        calibrator_of_run,
+        predictions_of_run,
+    )
+    from calmix.calibration.fit_uncertainty import FitUncertainty
+
     metrics, calibrator = run.metrics(), calibrator_of_run(run)
 
     @cache
