@@ -34,7 +34,8 @@ def calibrator_of_run(run: RunDirectory, metrics: Mapping[str, Any] | None = Non
         return load_calibrator(run.path)
     options = metrics.get("effective_options", {})
     preset = "paper" if options.get("temperature_fit") == "grid" else None
-    return TemperatureScaling.of(float(metrics["temperature"]), len(metrics["label_names"]), preset=preset)
+    classes = len(metrics.get("label_names", ()))
+    return TemperatureScaling.of(float(metrics["temperature"]), classes, preset=preset)
 
 
 def apply_calibrator(calibrator: Calibrator, predictions: Predictions) -> Predictions:
