@@ -23,6 +23,7 @@ from calmix.report.tables import (
     is_wanted,
     metrics_of,
 )
+from calmix.training.configuration import PERTURBED, TrainConfig
 
 STAGES = {"uncalibrated": "raw", "calibrated": "+ TS"}
 # Those with paired differences.
@@ -91,10 +92,7 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
         (record["arm"], record["stage"]): record for record in data["summary"] if record["split"] == split
     }
     shown = [metric for metric in METRICS if metric.key in COMPARED_METRICS and _is_there(data, metric.key)]
-    means: dict[str, set[Any]] = {}
-    for record in records.values():
-        means.setdefault(record["arm"], set()).add(record.get("accuracy_mean"))
-    changes = any(len(found) > 1 for found in means.values())  # by a calibrator that is no temperature
+    changes = changes_classes(data)
     columns = [Column("Method", numeric=False)]
     for metric in shown:
         title = TITLES.get(metric.key, metric.title)
@@ -122,6 +120,17 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
         notes=(BETTER_NOTE,) if marked else (),
         sortable=True,
     )
+
+
+def changes_classes(data: Mapping[str, Any]) -> bool:
+    """Whether runs have a calibrator that may change predicted classes.
+
+    >>> changes_classes({"config": {}, "arms": [{}]}), changes_classes({"config": {"calibrator": "vector"}})
+    (False, True)
+    """
+    settings = [data.get("config", {}), *(arm.get("settings", {}) for arm in data.get("arms", ()))]
+    kinds = {found.get("calibrator", TrainConfig.calibrator) for found in settings}
+    return not kinds <= {TrainConfig.calibrator, PERTURBED}
 
 
 def _mean_cell(metric: Metric, record: Mapping[str, Any]) -> str:
