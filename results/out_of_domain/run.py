@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tables import UNLABELLED, write_tables
 
 from calmix.calibration.adaptation import adapt_predictions
+from calmix.calibration.calibrators.auto import AutoScaling
 from calmix.calibration.calibrators.shrunk import ShrunkScaling
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.calibrators.vector import VectorScaling
@@ -160,6 +161,7 @@ def fit_methods(pair: str, seed: int, work: Path) -> list[dict[str, Any]]:
         "limit: temperature": TemperatureScaling().fit(target),
     }
     if biases:
+        calibrators["auto"] = AutoScaling().fit(validation)
         calibrators["em-label-shift"] = label_shift(validation.labels, pool_logits)
         calibrators["lascal"] = lascal(source_logits, validation.labels, pool_logits)
         calibrators["limit: vector"] = VectorScaling().fit(target)
@@ -169,7 +171,8 @@ def fit_methods(pair: str, seed: int, work: Path) -> list[dict[str, Any]]:
     ]
     records += [
         {"method": f"{name}, in domain", **measured(calibrators[name], rows("test"))}
-        for name in ("source temperature", "perturbed")
+        for name in ("source temperature", "perturbed", "auto")
+        if name in calibrators
     ]
     # The draws are the slow part: what is known of them is kept.
     known = [record for record in known if "draws" in record]
