@@ -29,7 +29,8 @@ def adapt(
     method: Annotated[
         str | None,
         typer.Option(
-            help="For --unlabelled: pseudocal, transcal or em-label-shift. Without it, prints our results."
+            help="For --unlabelled: pseudocal, transcal, em-label-shift, lascal or density. "
+            "Without it, prints our results."
         ),
     ] = None,
     perturbed: Annotated[

@@ -34,7 +34,7 @@ def dropout_sources(
         run = RunDirectory.open(path)
         run.check_undamaged("model/")
         metrics = run.metrics()
-        temperature = float(metrics["temperature"])
+        temperature = run.temperature()
         length = settings["max_length"] or run.config()["max_length"]
         remedy = f"give the rows with {argument('model', 'RUN')} {argument('data', 'FILE')}"
         for split, rows in rows_of_run(run, remedy=remedy).items():

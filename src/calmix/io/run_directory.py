@@ -1,8 +1,10 @@
 """The run directory: what a run leaves on disk, and where.
 
 RUN/config.yaml            the effective configuration
-    model/                 a standard checkpoint, temperature folded in; model/README.md the model card
-    calibration.json       the fitted temperature and how it was found
+    model/                 a standard checkpoint, calibrator folded in; model/README.md the model card
+    calibration.json       the fitted temperature, or another calibrator, and how it was found
+    calibrator.json, calibrator.safetensors   a calibrator that is more than a temperature
+    perturbed/             with `--calibrator perturbed`: a second model, for data of an unknown domain
     dynamics.parquet       the training dynamics of every row
     predictions/<split>.parquet   row id, label, logits (uncalibrated)
     metrics.json           every split, uncalibrated and calibrated; the sizes and hashes of the other files;
@@ -32,7 +34,7 @@ from calmix.io.record_shapes import CALIBRATION, CONFIG, METRICS, check_shape
 from calmix.io.records import Record, read_json_record, read_yaml_record
 from calmix.io.replacing import remove_leftovers as remove_leftovers
 from calmix.io.replacing import replacing as replacing
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 CELLS_FILE = "cells.json"  # marks the directory of a comparison
 
@@ -110,6 +112,14 @@ class RunDirectory:
         return self.path / "calibration.json"
 
     @property
+    def calibrator_file(self) -> Path:
+        return self.path / "calibrator.json"
+
+    @property
+    def perturbed(self) -> Path:
+        return self.path / "perturbed"
+
+    @property
     def dynamics_file(self) -> Path:
         return self.path / "dynamics.parquet"
 
@@ -155,6 +165,18 @@ class RunDirectory:
     def metrics(self) -> dict[str, Any]:
         return self._checked(read_json_record(self.metrics_file), METRICS)
 
+    def temperature(self) -> float:
+        """The temperature in the saved model, for whoever takes it out again: nothing else may be in it."""
+        metrics = self.metrics()
+        kind = metrics.get("calibrator", "temperature")
+        if kind != "temperature":
+            raise UserError(
+                f"this needs a model with a temperature, and that of the run has {kind} scaling",
+                file=self.path,
+                remedy=f"train with {argument('calibrator', 'temperature')}",
+            )
+        return float(metrics["temperature"])
+
     def guidance(self) -> dict[str, Any]:
         return read_json_record(self.guidance_file)
 
@@ -172,7 +194,8 @@ class RunDirectory:
         """
         listed = self.metrics().get("files", {})
         if not self.model.is_dir():
-            listed = {name: facts for name, facts in listed.items() if not name.startswith("model/")}
+            dropped = ("model/", "perturbed/model/")
+            listed = {name: facts for name, facts in listed.items() if not name.startswith(dropped)}
         return find_damage(self.path, listed, within)
 
     def check_undamaged(self, within: str, remedy: str | None = None) -> None:

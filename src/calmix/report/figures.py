@@ -152,14 +152,20 @@ def write_figures(run: RunDirectory, directory: Path) -> list[Path]:
 
 def run_figures(run: RunDirectory, metrics: Mapping[str, Any]) -> dict[str, Figure]:
     """By the name of their file."""
-    from calmix.calibration.files.run_predictions import predictions_of_run
+    from calmix.calibration.calibrators.calibrator import chosen_kind
+    from calmix.calibration.files.run_predictions import (
+        apply_calibrator,
+        calibrator_of_run,
+        predictions_of_run,
+    )
 
     binning: dict[str, Any] = {"bins": metrics["ece_bins"], "closed": metrics["ece_edges"]}
-    figures = {}
+    figures, calibrator = {}, calibrator_of_run(run, metrics)
+    after_words = "+ TS" if calibrator.kind == "temperature" else f"+ {chosen_kind(calibrator)}"
     for split in metrics["splits"]:
         before = predictions_of_run(run, split)
-        after = before.with_temperature(metrics["temperature"])
-        for stage, words, predictions in (("raw", "raw", before), ("scaled", "+ TS", after)):
+        after = apply_calibrator(calibrator, before)
+        for stage, words, predictions in (("raw", "raw", before), ("scaled", after_words, after)):
             title = f"{split}, {words}"
             figures[f"reliability-{split}-{stage}"] = reliability_figure(predictions, title=title, **binning)
         figures[f"risk-coverage-{split}"] = risk_coverage_figure(after, title=split)

@@ -196,12 +196,29 @@ def is_wanted(key: str, keys: Sequence[str] | None) -> bool:
     return keys is None or key in keys or (FURTHER_BINS.fullmatch(key) is not None and "ece" in keys)
 
 
+SCALINGS = {
+    "temperature": "temperature scaling",
+    "temperature-bias": "scaling by a temperature and class biases",
+    "vector": "vector scaling",
+    "structured": "structured scaling",
+}
+
+
+def scaling_words(metrics: Mapping[str, Any]) -> str:
+    """What the calibrated metrics of a run come after; runs of earlier versions know a temperature alone.
+
+    >>> scaling_words({}), scaling_words({"calibrator": "vector"})
+    ('temperature scaling', 'vector scaling')
+    """
+    return SCALINGS[metrics.get("calibrator", "temperature")]
+
+
 # What fits in a terminal of 80 columns.
 HEADLINE_KEYS = ("accuracy", "nll", "ece", "ece_noise_floor")
 
 
 def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None) -> Table:
-    """Split by {uncalibrated, calibrated}: the metrics of a run (the content of `metrics.json`).
+    """Split by {uncalibrated, calibrated, perturbed}: the metrics of a run (the content of `metrics.json`).
 
     `keys` picks columns (`HEADLINE_KEYS` for a terminal); all by default.
     """
@@ -212,7 +229,9 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
     rows = []
     marks = set()
     for split, stages in metrics["splits"].items():
-        for stage in ("uncalibrated", "calibrated"):
+        for stage in ("uncalibrated", "calibrated", "perturbed"):
+            if stage not in stages:
+                continue
             values = stages[stage]
             if is_in_sample(stages, stage):
                 marks.add(IN_SAMPLE)
@@ -222,7 +241,7 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
             rows.append((split, stage, *cells))
     notes = {IN_SAMPLE: IN_SAMPLE_NOTE, WITHIN_NOISE: WITHIN_NOISE_NOTE, OUTSIDE: OUTSIDE_NOTE}
     return Table(
-        caption="Metrics before and after temperature scaling",
+        caption=f"Metrics before and after {scaling_words(metrics)}",
         columns=(
             Column("Split", numeric=False),
             Column("Stage", numeric=False),

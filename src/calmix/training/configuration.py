@@ -43,6 +43,8 @@ ALL_ROWS = "all"
 NO_TEACHER = "none"
 SAMPLES = ("stratified", "random")
 TEMPERATURE_FITS = ("optimum", "grid")
+PERTURBED = "perturbed"
+CALIBRATORS = ("temperature", "temperature-bias", "vector", "structured", "auto", PERTURBED)
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
 METHODS = (
     "plain, aum-saliency, cls-mixup, erl, features-only, focal, informed-mixup, input-mixup, "
@@ -252,6 +254,12 @@ class TrainConfig:
         "The validation metric that selects the epoch; 'last': the last epoch.",
         TRAINING, choices=tuple(RULES),
     )
+    calibrator: str = option(
+        "temperature",
+        "What is fitted on the validation rows and folded into the model; auto: by cross-validation. "
+        "perturbed: the temperature, and in RUN/perturbed a second model for data of an unknown domain.",
+        TRAINING, choices=CALIBRATORS,
+    )
     temperature_fit: str = option(
         "optimum",
         "The optimum, or the best on the papers' grid: 0.01, 0.02, ..., 5.00.",
@@ -365,6 +373,12 @@ class TrainConfig:
                 f"{argument('unlabelled')} rows are learned from the teacher, and "
                 f"{argument('label_weight', 1)} leaves it out",
                 remedy=f"give a {argument('label_weight')} below 1",
+            )
+        if self.temperature_fit == "grid" and self.calibrator not in ("temperature", PERTURBED):
+            raise UserError(
+                f"{argument('temperature_fit', 'grid')} is about a temperature, and "
+                f"{argument('calibrator')} is {self.calibrator}",
+                remedy="leave one of them out",
             )
         if self.aum_filter and self.train_region == ALL_ROWS:
             raise UserError(

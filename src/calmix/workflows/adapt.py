@@ -93,7 +93,8 @@ def adapt(
     source: a `Run`, a run or checkpoint directory. labelled: 20 to a few hundred labelled rows of the domain,
     in any form that `calmix.train` takes; `suggest_labels` says which. perturbed: no data of the domain, but
     damaged validation rows of the run. unlabelled: rows without labels, for a `method` that is named:
-    pseudocal, transcal or em-label-shift. What is written can be given to `predict` and `evaluate`.
+    pseudocal, transcal, em-label-shift, lascal or density. What is written can be given to `predict` and
+    `evaluate`.
     """
     place = output_directory(output)
     asked = (labelled is not None) + (unlabelled is not None) + perturbed

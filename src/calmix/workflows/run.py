@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     from calmix.report.tables import Table
 
 
+STAGES = ("uncalibrated", "calibrated", "perturbed")
+
+
 @dataclass(frozen=True)
 class SplitMetrics:
-    """The metrics of one split: uncalibrated, and with the temperature of the saved model."""
+    """The metrics of one split: uncalibrated, and with the calibrator of the saved model."""
 
     uncalibrated: Record
     calibrated: Record
+    perturbed: Record | None = None
+    """With the second model of `calibrator="perturbed"`."""
 
 
 class RunMetrics(Mapping[str, SplitMetrics]):
@@ -42,7 +47,7 @@ class RunMetrics(Mapping[str, SplitMetrics]):
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.facts = Record({name: value for name, value in content.items() if name != "splits"})
         self._splits = {
-            name: SplitMetrics(Record(stages["uncalibrated"]), Record(stages["calibrated"]))
+            name: SplitMetrics(**{stage: Record(stages[stage]) for stage in STAGES if stage in stages})
             for name, stages in content["splits"].items()
         }
 
@@ -103,8 +108,19 @@ class Run(Result):
 
     @property
     def temperature(self) -> float:
-        """Fitted on validation rows and folded into the saved model."""
-        return float(self.metrics.facts.temperature)
+        """Fitted on validation rows and folded into the saved model; an error where another calibrator is."""
+        return self.directory.temperature()
+
+    @property
+    def calibrator(self) -> str:
+        """What is folded into the saved model: temperature, temperature-bias, vector or structured."""
+        return str(self.metrics.facts.get("calibrator", "temperature"))
+
+    @property
+    def perturbed_path(self) -> Path | None:
+        """The second model of `calibrator="perturbed"`, for data of an unknown domain: `calmix.predict` and
+        `calmix.evaluate` take it as they take a run."""
+        return self.directory.perturbed if self.directory.perturbed.is_dir() else None
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -192,10 +208,16 @@ class Run(Result):
             *(f"{check['severity']}: {check['split']}: {check['message']}" for check in checks),
             *([f"rows:   {rows}"] if rows.is_file() else []),
             *(f"note: {note}" for note in learning_notes(self.directory.metrics())),
-            f"temperature {self.temperature:.3f}, folded into the saved model",
+            f"{self._fitted()}, folded into the saved model",
             f"model:  {self.model_path}",
+            *([] if self.perturbed_path is None else [f"for an unknown domain: {self.perturbed_path}"]),
             f"report: {self.report}",
         ]
+
+    def _fitted(self) -> str:
+        if self.calibrator == "temperature":
+            return f"temperature {self.temperature:.3f}"
+        return f"{self.calibrator} scaling"
 
     def __str__(self) -> str:
         return "\n".join([*(f"WARNING: {line}" for line in self.warnings()), super().__str__()])

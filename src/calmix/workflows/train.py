@@ -68,6 +68,7 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
     config, data = training_config(options)
     look_first(config, resume=resume)
 
+    from calmix.report.adapted_card import write_perturbed_card
     from calmix.report.model_card import write_model_card
     from calmix.report.run.run_report import write_run_report
     from calmix.training.pipeline.stages import train_staged
@@ -77,6 +78,7 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
         # Of a run that was finished before: nothing is written about files that have changed since.
         run.check_undamaged("", "restore it, or train it again in another directory")
         write_model_card(run)
+        write_perturbed_card(run)
         write_run_report(run)
     return Run(run, tuple(data.held))
 

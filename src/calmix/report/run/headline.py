@@ -27,7 +27,7 @@ def run_facts(run: RunDirectory, metrics: Mapping[str, Any]) -> Facts:
         Fact("Method", str(metrics["method"])),
         *teacher_facts(metrics),
         Fact("Model", Path(model).name, model) if is_directory else Fact("Model", model),
-        Fact("Temperature", f"{metrics['temperature']:.3f}", temperature_note(run, metrics)),
+        *calibrator_facts(run, metrics),
         Fact("Seed", str(metrics["seed"])),
         Fact("Time", duration(metrics["seconds"]), f"on {metrics['device']}"),
     ]
@@ -71,6 +71,20 @@ def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:
             extra or "α weighs the labels",
         ),
     ]
+
+
+def calibrator_facts(run: RunDirectory, metrics: Mapping[str, Any]) -> list[Fact]:
+    """What is folded into the model, and the second calibrator beside it."""
+    if "temperature" in metrics:
+        found = [Fact("Temperature", f"{metrics['temperature']:.3f}", temperature_note(run, metrics))]
+    else:
+        found = [
+            Fact("Calibrator", str(metrics["calibrator"]), "fitted on validation, folded into the model")
+        ]
+    if "perturbed" in metrics:
+        value = f"{metrics['perturbed']['temperature']:.3f}"
+        found.append(Fact("Perturbed", value, "temperature of perturbed/, for data of an unknown domain"))
+    return found
 
 
 def temperature_note(run: RunDirectory, metrics: Mapping[str, Any]) -> str:

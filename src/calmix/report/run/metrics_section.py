@@ -15,6 +15,7 @@ from calmix.report.tables import (
     Table,
     is_in_sample,
     metrics_table,
+    scaling_words,
 )
 
 # What a number answers, for readers who have never met its name.
@@ -53,7 +54,7 @@ def metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     )
     return (
         plain_table(metrics),
-        Prose("The same in full, raw and after temperature scaling:"),
+        Prose(f"The same in full, raw and after {scaling_words(metrics)}:"),
         metrics_table(metrics),
         Details("What the columns mean: ECE, OE, MCE, AURC, AUGRC and the others", (meanings,)),
     )

@@ -1,4 +1,4 @@
-"""A standard checkpoint whose plain softmax is calibrated: temperature folded, loaded again, checked."""
+"""A standard checkpoint whose plain softmax is calibrated: calibrator folded, loaded again, checked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
+from calmix.calibration.calibrators.calibrator import Calibrator, chosen_kind
 from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.files.run_predictions import apply_calibrator
 from calmix.calibration.predictions import Predictions
 from calmix.inference import fold_proof
 from calmix.io.replacing import as_umask_says
-from calmix.models.folding import fold_temperature, merged
+from calmix.models.folding import fold, fold_temperature, folded_temperature, merged, note_calibration
 from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
 from calmix.training.targets.prior_correction import correct_prior
@@ -38,7 +40,7 @@ def save_calibrated(trainer: Trainer, directory: Path, validation: Any, *, trust
     if output.label_ids is None:
         raise UserError("validation rows without labels", remedy="give rows with a column 'labels'")
     known = Predictions.from_logits(logits, output.label_ids)
-    temperature = float(TemperatureScaling().fit(known.values, known.labels).temperature_)
+    calibrator = TemperatureScaling().fit(known.values, known.labels)
     if trainer.is_world_process_zero():
         batch = dict(next(iter(predictor.get_eval_dataloader(validation))))
         batch.pop("labels", None)
@@ -49,26 +51,31 @@ def save_calibrated(trainer: Trainer, directory: Path, validation: Any, *, trust
                 trainer.processing_class.save_pretrained(place)
 
         save_folded(
-            model, directory, temperature, save_inputs, batch, few, trust_remote_code=trust_remote_code
+            model, directory, calibrator, save_inputs, batch, few, trust_remote_code=trust_remote_code
         )
     trainer.accelerator.wait_for_everyone()
-    return temperature
+    return float(calibrator.temperature_)
 
 
 def save_folded(
     model: nn.Module,
     directory: Path,
-    temperature: float,
+    calibrator: Calibrator,
     save_inputs: Callable[[Path], None],
     batch: Mapping[str, Tensor],
     known: Predictions,
     *,
     trust_remote_code: bool,
 ) -> None:
-    """Fold the temperature into a model and save it: loaded again, and proven on a batch of inputs whose
+    """Fold a calibrator into a model and save it: loaded again, and proven on a batch of inputs whose
     uncalibrated predictions are known."""
     device = next(model.parameters()).device
-    fold_temperature(model, temperature)
+    kind = chosen_kind(calibrator)
+    if kind == "temperature":
+        fold_temperature(model, calibrator.temperature_)
+    else:
+        fold(model, *calibrator.affine())
+        note_calibration(model, {"method": kind, "folded": True, "temperature": folded_temperature(model)})
     model.save_pretrained(directory)  # type: ignore[operator]
     save_inputs(directory)
     as_umask_says(file for file in list(directory.rglob("*")) if file.is_file())
@@ -78,7 +85,7 @@ def save_folded(
     with torch.no_grad():
         logits = loaded(**{name: tensor.to(device) for name, tensor in batch.items()}).logits
     folded = Predictions.from_logits(logits.float().cpu().numpy(), known.labels)
-    expected = known.with_temperature(temperature)
+    expected = apply_calibrator(calibrator, known)
     error = float(np.abs(folded.probabilities() - expected.probabilities()).max())
     if error > fold_proof.TOLERANCE:
         raise RuntimeError(f"the saved model, loaded again, gives probabilities that are off by {error:.2g}")

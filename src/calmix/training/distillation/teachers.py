@@ -232,7 +232,7 @@ def stage_teacher(
     """A run of a store, which may have lost its weights: all else about it is still known."""
     metrics = run.metrics()
     names = None if metrics["task"] == "choice" else tuple(metrics["label_names"])
-    temperature = float(metrics["temperature"])
+    temperature = run.temperature()
     return CheckpointTeacher(
         name, f"run {fingerprint}", temperature, run.model, names, run, restore, trust_remote_code
     )

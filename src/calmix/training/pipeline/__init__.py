@@ -1,7 +1,8 @@
 """From files to a finished run: prepare, stages, the store of runs, fingerprints, finalise.
 
+calibrating       The calibrator that is fitted at the end of a run, and what every split is with it
 dry_run           A look ahead at the last stage of a run, before the stages that come first are trained
-finalise          What training leaves: predictions, temperature, metrics
+finalise          What training leaves: predictions, calibrator, metrics
 fingerprint       The name of a run in the store: a hash of everything that decides its result
 first_look        Errors of a command that are found before torch is loaded: seconds earlier
 guidance          What comes before a guided run: the data map of a plain run

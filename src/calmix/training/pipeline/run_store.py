@@ -95,6 +95,7 @@ class RunStore:
             # Renamed first: a model directory is whole or not there.
             shutil.rmtree(dropped, ignore_errors=True)
             run.model.replace(dropped)
+            shutil.rmtree(run.perturbed / "model", ignore_errors=True)
         shutil.rmtree(dropped, ignore_errors=True)
 
 
