@@ -24,8 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from transformers import Trainer, TrainerCallback
-from transformers.integrations import MLflowCallback, TensorBoardCallback, TrackioCallback, WandbCallback
+from transformers import Trainer, TrainerCallback, integrations
 
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.integrations.reliability_figure import reliability_figure
@@ -38,11 +37,12 @@ from calmix.user_error import UserError, argument
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CALLBACKS: dict[str, type[TrainerCallback]] = {
-    "tensorboard": TensorBoardCallback,
-    "wandb": WandbCallback,
-    "mlflow": MLflowCallback,
-    "trackio": TrackioCallback,
+# In `transformers.integrations`.
+CALLBACKS = {
+    "tensorboard": "TensorBoardCallback",
+    "wandb": "WandbCallback",
+    "mlflow": "MLflowCallback",
+    "trackio": "TrackioCallback",
 }
 STAGES = ("uncalibrated", "calibrated")
 INTERVALS = ("accuracy_ci", "nll_ci", "brier_ci", "ece_ci")
@@ -79,7 +79,7 @@ class Trackers:
     def attach(self, trainer: Trainer, run: RunDirectory) -> None:
         """Put a `Tracker` around each reporting callback of the Trainer."""
         for name in self.names:
-            callback: Any = trainer.pop_callback(CALLBACKS[name])
+            callback: Any = trainer.pop_callback(getattr(integrations, CALLBACKS[name]))
             if name == "tensorboard":
                 callback.logging_dir = str(tensorboard_directory(run, str(trainer.args.run_name)))
             self.open.append(Tracker(name, callback))
@@ -234,7 +234,7 @@ def pixels(figure: Figure) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """[height, width, RGB]"""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
