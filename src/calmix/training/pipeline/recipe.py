@@ -173,11 +173,12 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
         "eval_strategy": "epoch",
         **trainer_settings(config.select_by),
+        **tracker_settings(config, run),
         "disable_tqdm": True,
     }
-    own = tracker_settings(config, run)
     with refusing_settings(config):
-        arguments = MixupArguments(**{**settings, **as_numbers(config.trainer), **own})
+        given = {**as_numbers(config.trainer), "run_name": settings["run_name"]}
+        arguments = MixupArguments(**{**settings, **given})
         if arguments.use_liger_kernel and not is_liger_kernel_available():
             raise ImportError("use_liger_kernel needs liger-kernel, which is not installed")
     return arguments

@@ -31,7 +31,7 @@ from calmix.calibration.integrations.reliability_figure import reliability_figur
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import say
 from calmix.runtime.processes import is_first_process
-from calmix.training.configuration import REPORTING, TrainConfig
+from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
@@ -56,16 +56,12 @@ def tracker_settings(config: TrainConfig, run: RunDirectory) -> dict[str, Any]:
 
     First stages and the runs of a comparison share all settings, and must not share a name.
     """
-    rhythm = {"logging_strategy": "steps", "logging_steps": POINTS} if config.report_to else {}
-    given = {name: value for name, value in config.trainer.items() if name in REPORTING}
-    parts = (given.get("run_name"), run.path.name, config.method, f"seed{config.seed}")
-    name = "-".join(str(part) for part in parts if part is not None)
+    parts = (config.trainer.get("run_name"), run.path.absolute().name, config.method, f"seed{config.seed}")
     return {
-        "logging_strategy": "no",
-        **rhythm,
-        **given,
         "report_to": list(config.report_to),
-        "run_name": name,
+        "logging_strategy": "steps" if config.report_to else "no",
+        "logging_steps": POINTS,
+        "run_name": "-".join(str(part) for part in parts if part is not None),
     }
 
 
