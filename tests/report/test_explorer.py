@@ -15,10 +15,10 @@ from calmix.calibration.metrics.binning import equal_mass_sums, reliability_bins
 from calmix.calibration.metrics.errors import expected_calibration_error
 from calmix.calibration.metrics.scores import log_loss_rows
 from calmix.calibration.metrics.selective import guaranteed_threshold
+from calmix.calibration.uncertainty.noise_band import noise_band
 from calmix.io.spreadsheet import safe_cell
 from calmix.report.pages.page import Facts, Page, Section, render, shown
 from calmix.report.run.explorer import MOST_ROWS, explorer_data
-from calmix.report.run.reliability import noise_band
 from calmix.report.run.run_report import explorer, write_run_report
 from opened_page import OpenedPage
 

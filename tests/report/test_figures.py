@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calmix.calibration.integrations.reliability_figure import reliability_figure
 from calmix.calibration.metrics.binning import reliability_bins
-from calmix.report.figures import check_figures, reliability_figure, risk_coverage_figure
+from calmix.report.figures import check_figures, risk_coverage_figure
 from calmix.user_error import UserError
 from calmix.workflows.run import Run
 

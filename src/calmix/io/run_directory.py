@@ -14,6 +14,7 @@ RUN/config.yaml            the effective configuration
     guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
     teaching/              of a student: what its teachers say about the training rows; of a teacher that was
                            trained as a first stage: its logits for its students
+    tensorboard/           with `--report-to tensorboard`: its event files
     stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
     checkpoints/           only while the run is under way; `--resume` reads it; the lock of whoever writes
                            is in it, calmix.lock
@@ -150,6 +151,10 @@ class RunDirectory:
     @property
     def teaching(self) -> Path:
         return self.path / "teaching"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
 
     @property
     def checkpoints(self) -> Path:

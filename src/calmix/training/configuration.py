@@ -19,6 +19,7 @@ from calmix.runtime.option_values import (
     parse_class_weights,
     parse_label_map,
     parse_names,
+    parse_trackers,
 )
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
 from calmix.training.optimization.options import parse_optimizer, read_schedule
@@ -77,6 +78,11 @@ LEAST_OF_TRAINER = {
     "weight_decay": 0,
     "max_grad_norm": 0,
 }
+# Fields of the Trainer that decide what trackers are told, and nothing about the result.
+REPORTING = (
+    "run_name", "project", "trackio_space_id", "trackio_bucket_id", "trackio_static_space_id",
+    "logging_strategy", "logging_steps", "logging_first_step",
+)  # fmt: skip
 # Fields of the Trainer that have no effect beside these options.
 REPLACED = {
     "optimizer": ("optim", "optim_args", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"),
@@ -338,6 +344,12 @@ class TrainConfig:
         5.0, "Minutes between checkpoints.",
         RUN, affects="nothing", least=0, trainer="checkpoint_minutes",
     )
+    report_to: tuple[str, ...] = option(
+        (),
+        "Trackers: tensorboard (in RUN/tensorboard), wandb, mlflow, trackio. They get losses, the metrics of "
+        "every split and the reliability diagrams. Repeatable.",
+        RUN, affects="nothing", parse=parse_trackers, trainer="report_to",
+    )
     bins: tuple[int, ...] = option(
         (15,), "Bins of the calibration errors (15). A list such as 10,15,100: all metrics use the first.",
         RUN, affects="record", parse=parse_bins,
@@ -480,6 +492,7 @@ class TrainConfig:
     def that_change_the_result(self) -> dict[str, Any]:
         """The options that change the result by their value, but for those at their defaults."""
         values = {name: getattr(self, name) for name, found in OPTIONS.items() if found.affects == "result"}
+        values["trainer"] = {name: value for name, value in self.trainer.items() if name not in REPORTING}
         return {name: value for name, value in values.items() if value != DEFAULTS[name]}
 
     def as_dict(self) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Run(Result):
 
     def plot_reliability(self, split: str = "test", *, calibrated: bool = True, bins: int = 15) -> Figure:
         """The reliability diagram of a split as a matplotlib figure: `.savefig("reliability.pdf")`."""
-        from calmix.report.figures import reliability_figure
+        from calmix.calibration.integrations.reliability_figure import reliability_figure
 
         words = f"{split}, {'+ TS' if calibrated else 'raw'}"
         return reliability_figure(self.predictions(split, calibrated=calibrated), bins=bins, title=words)

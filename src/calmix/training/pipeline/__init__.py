@@ -13,4 +13,5 @@ run_files         A run directory while it is written: who may write, and what m
 run_store         The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after
 settling          Learning rate and epochs of a run, settled before it is trained: as given, as saved
 stages            A run with what must come before it: plain run, selection of rows, guided run; teacher
+trackers          `--report-to`: what a run tells TensorBoard, Weights & Biases, MLflow and Trackio
 """

@@ -45,6 +45,7 @@ from calmix.training.pipeline.run_files import (
     discard,
 )
 from calmix.training.pipeline.settling import settled_to_train
+from calmix.training.pipeline.trackers import Trackers, in_one_line, tracker_settings
 from calmix.training.recording import Diverged
 from calmix.training.selection import epoch_metrics
 from calmix.training.trainer import MixupTrainer
@@ -77,9 +78,9 @@ def train_alone(
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
     config, choice = settled_to_train(config)
-    with prepared_processor(config.threads):
+    with prepared_processor(config.threads), Trackers(config.report_to) as trackers:
         passes = passes or run.path.parent / "threshold_passes"
-        return _train(run, config, resume, was_there, plain_run, passes, teachers, choice)
+        return _train(run, config, resume, was_there, plain_run, passes, teachers, choice, trackers)
 
 
 def _train(
@@ -91,6 +92,7 @@ def _train(
     passes: Path,
     teachers: Sequence[Teacher] | None,
     choice: str | None,
+    trackers: Trackers,
 ) -> RunDirectory:
     started = time.monotonic()
     silence_transformers()
@@ -99,6 +101,7 @@ def _train(
     try:
         known = prepared.guidance.known_rows() if prepared.guidance else None
         trainer = make_trainer(config, run, prepared, progress, known)
+        trackers.attach(trainer, run)
         trainer.preflight(is_taught=prepared.teaching is not None)
         tests = {name: prepared.encoded[name] for name in prepared.splits.tests}
         trained = {name: rows for name, rows in prepared.encoded.items() if name not in tests}
@@ -125,6 +128,7 @@ def _train(
             trainer.learn_from(prepared.teaching.logits(run))
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except UserError as error:
+        trackers.end(failed=True)  # before the files that they write are removed
         # Where a file went away in mid-training, the run can go on from its checkpoint once it is back.
         if isinstance(error, Diverged):
             remove_not_finite(run.checkpoints)
@@ -138,6 +142,7 @@ def _train(
     finally:
         progress.stop()
     finish(run, config, prepared, trainer, predicted, started)
+    trackers.report(trainer, run)
     return run
 
 
@@ -173,11 +178,12 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
         "eval_strategy": "epoch",
         **trainer_settings(config.select_by),
-        "logging_strategy": "no",
+        **tracker_settings(config, run),
         "disable_tqdm": True,
     }
     with refusing_settings(config):
-        arguments = MixupArguments(**{**settings, **as_numbers(config.trainer)})
+        given = {**as_numbers(config.trainer), "run_name": settings["run_name"]}
+        arguments = MixupArguments(**{**settings, **given})
         if arguments.use_liger_kernel and not is_liger_kernel_available():
             raise ImportError("use_liger_kernel needs liger-kernel, which is not installed")
     return arguments
@@ -193,9 +199,8 @@ def refusing_settings(config: TrainConfig) -> Iterator[None]:
     except Exception as error:
         if not config.trainer:
             raise
-        said = " ".join(str(error).split())[:300] or type(error).__name__
         remedy = f"see transformers.TrainingArguments; given were: {', '.join(config.trainer)}"
-        raise UserError(f"trainer: {said}", remedy=remedy) from error
+        raise UserError(f"trainer: {in_one_line(error)}", remedy=remedy) from error
 
 
 def form_group(config: TrainConfig) -> None:
