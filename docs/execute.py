@@ -40,9 +40,9 @@ WIDTH = 80
 SMALL_DATA = ["--rows", "90", "--sentences", "50"]
 # What a small run adds to the verbs that train.
 SMALL = {
-    "train": "--epochs 1",
+    "train": "--epochs 2",
     "compare": "--epochs 1 --threads 1 --seeds 0 --executor inline",
-    "distill": "--epochs 1",
+    "distill": "--epochs 2",
 }
 
 

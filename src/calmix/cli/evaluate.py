@@ -95,7 +95,7 @@ def evaluate(
 
     Example: calmix evaluate before.parquet after.parquet
 
-    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog,p_fox
+    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog --class-names cat,dog
 
     Example: calmix evaluate predictions.csv --slice language
 
