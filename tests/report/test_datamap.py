@@ -125,9 +125,6 @@ class Page(OpenedPage):
         with file.open(newline="", encoding="utf-8") as lines:
             return list(csv.DictReader(lines))
 
-    def errors(self):
-        return [line for line in self.browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")]
-
 
 @pytest.fixture(scope="module")
 def small():
@@ -280,13 +277,11 @@ class TestInTheBrowser:
         page.wait(lambda: page.place("train-5") == pytest.approx(before, abs=0.01))
 
     def test_dark_readers_get_a_dark_page(self, page):
-        emulate = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", emulate)
         corner = (
             "return [...document.getElementById('points').getContext('2d').getImageData(1, 1, 1, 1).data]"
         )
-        page.wait(lambda: max(page.script(corner)[:3]) < 80)
-        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        with page.seen(width=1300, theme="dark"):
+            page.wait(lambda: max(page.script(corner)[:3]) < 80)
 
     def test_a_source_with_nothing_but_aums_is_shown_in_their_order(self, browser, tmp_path):
         (tmp_path / "aum_values.csv").write_text("sample_id,aum\nx,3.5\ny,-2.0\nz,1.0\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.training.configuration import METHODS, TAUGHT
 from calmix.training.options import COMMON
@@ -92,6 +92,7 @@ def compare(
             help="The method of --ensemble and --student. Default: the best.", rich_help_panel=COMPARISON
         ),
     ] = None,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,14 +106,18 @@ def compare(
     Example: calmix compare --methods plain,cls-mixup --seeds 0,1,2 --train reviews.csv --test test.csv
     --test books=books.csv --output comparison
     """
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.compare import OWN, Comparison, compare_runs
 
+    check_figures(figures)
     values = training_values(context)
     if from_directory is not None:
         made = Comparison.open(from_directory, margin=margin, output=values.get("output"))
     else:
         own = {name: value for name, value in context.params.items() if name in OWN}
         made = compare_runs({**values, **own})
+    if figures is not None:
+        made.write_figures(figures)
     combined = combine(made, ensemble, student, arm)
     show_comparison(made, as_json=as_json, combined=combined)
 

@@ -11,6 +11,7 @@ from calmix.cli.options import (
     AsJson,
     ClassNames,
     Config,
+    Figures,
     LogitColumns,
     PositiveClass,
     ProbColumns,
@@ -87,6 +88,7 @@ def evaluate(
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",
     trust_remote_code: TrustRemoteCode = False,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +96,7 @@ def evaluate(
 
     Example: calmix evaluate before.parquet after.parquet
 
-    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog,p_fox
+    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog --class-names cat,dog
 
     Example: calmix evaluate predictions.csv --slice language
 
@@ -102,10 +104,14 @@ def evaluate(
 
     Example: calmix evaluate run --mc-dropout 10
     """
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.evaluate import evaluate as evaluate_predictions
 
-    options = workflow_options(context, "files")
+    check_figures(figures)
+    options = workflow_options(context, "files", "figures")
     evaluation = evaluate_predictions(*(files or []), **options)
+    if figures is not None:
+        evaluation.write_figures(figures)
     if as_json:
         print_json(evaluation.as_dict())
     else:

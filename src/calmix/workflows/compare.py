@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
 from calmix.workflows.options import output_directory, training_config
-from calmix.workflows.result import Record, Result
+from calmix.workflows.result import DrawnResult, Record
 from calmix.workflows.run import Run
 from calmix.workflows.train import rows_or_lists
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calmix.experiments.comparison_plan import CompareConfig
     from calmix.experiments.results import Results
     from calmix.report.tables import Table
@@ -25,7 +27,7 @@ OWN = ("methods", "seeds", "vary", "executor", "workers", "keep_models", "margin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result):
+class Comparison(DrawnResult):
     """What a comparison found: `Comparison.open("comparison")`, or what `calmix.compare` returns."""
 
     path: Path
@@ -111,6 +113,24 @@ class Comparison(Result):
     @property
     def report(self) -> Path:
         return self.path / "report.html"
+
+    def plot_effects(self, split: str = "test") -> Figure:
+        """The difference of every method from plain with its interval, raw and with temperature scaling, as a
+        matplotlib figure: `.savefig("effects.pdf")`."""
+        from calmix.report.figures.comparison_figures import effects_figure
+
+        return effects_figure(self.content, split)
+
+    def plot_reliability(self, split: str = "test", *, calibrated: bool = True) -> Figure:
+        """The reliability curves of all methods, as a matplotlib figure; the seeds of a method together."""
+        from calmix.report.figures.comparison_figures import reliability_curves_figure
+
+        return reliability_curves_figure(self.content, split, "calibrated" if calibrated else "uncalibrated")
+
+    def figures(self) -> dict[str, Figure]:
+        from calmix.report.figures.comparison_figures import comparison_figures
+
+        return comparison_figures(self.content)
 
     def tables(self) -> list[Table]:
         from calmix.report.comparison.comparison_tables import HEADLINE_METRICS, summary_tables

@@ -12,11 +12,12 @@ from calmix.runtime.processes import is_first_process
 from calmix.user_error import UserError, argument
 from calmix.workflows.data_arguments import GivenData
 from calmix.workflows.options import output_directory
-from calmix.workflows.result import WIDTH, Result
+from calmix.workflows.result import WIDTH, DrawnResult
 from calmix.workflows.run import directory_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
     from calmix.data.rows import Rows
     from calmix.dynamics.importers import DynamicsSource
@@ -38,7 +39,7 @@ CORRECTIONS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MapResult(Result):
+class MapResult(DrawnResult):
     """A data map on disk: region sizes, class balance per region, and the rows to look at first."""
 
     path: Path
@@ -62,6 +63,15 @@ class MapResult(Result):
         import pyarrow.parquet
 
         return pyarrow.parquet.read_table(self.path / "datamap.parquet")
+
+    def plot_map(self) -> Figure:
+        """Variability against confidence of every row, as a matplotlib figure: `.savefig("map.pdf")`."""
+        from calmix.report.figures.map_figures import map_figure
+
+        return map_figure(self.rows())
+
+    def figures(self) -> dict[str, Figure]:
+        return {"data-map": self.plot_map()}
 
     def tables(self, width: int = WIDTH) -> list[Table]:
         from calmix.report.maps.map_tables import region_table, suspect_table

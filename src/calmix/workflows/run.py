@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calmix.io.memory_tables import MemoryData
 from calmix.io.run_directory import RunDirectory, is_comparison
 from calmix.user_error import UserError
-from calmix.workflows.result import Record, Result
+from calmix.workflows.result import DrawnResult, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ class RunMetrics(Mapping[str, SplitMetrics]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(Result):
+class Run(DrawnResult):
     """A finished run: `Run.open("run")`, or what `calmix.train` and `calmix.distill` return.
 
     Prints its metrics and, in a notebook, shows them as a table; `report` is the page with everything.
@@ -166,21 +166,20 @@ class Run(Result):
 
     def plot_risk_coverage(self, split: str = "test", *, calibrated: bool = True) -> Figure:
         """The error rate among the rows that are accepted, as a matplotlib figure."""
-        from calmix.report.figures import risk_coverage_figure
+        from calmix.report.figures.risk_coverage_figure import risk_coverage_figure
 
         return risk_coverage_figure(self.predictions(split, calibrated=calibrated), title=split)
 
     def plot_training(self) -> Figure:
         """Training loss and validation NLL of every epoch, as a matplotlib figure."""
-        from calmix.report.figures import history_figure
+        from calmix.report.figures.run_figures import history_figure
 
         return history_figure(self.directory.metrics().get("history", []))
 
-    def write_figures(self, directory: str | Path) -> list[Path]:
-        """All figures of the run as SVG and PDF; their paths."""
-        from calmix.report.figures import write_figures
+    def figures(self) -> dict[str, Figure]:
+        from calmix.report.figures.run_figures import run_figures
 
-        return write_figures(self.directory, Path(directory))
+        return run_figures(self.directory)
 
     def push_to_hub(self, repository: str, **settings: Any) -> str:
         """Share the model on the Hugging Face Hub as `NAMESPACE/NAME`; settings as of `calmix.push`."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from calmix.calibration.integrations.figure_canvas import COLOURS, SHAPES, bare, canvas, percents, words
 from calmix.calibration.metrics.binning import Closed, reliability_bins
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.uncertainty.noise_band import Side, noise_band, side_of
-from calmix.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,11 +19,6 @@ MARKS: dict[Side, tuple[Literal["circle", "down", "up"], str, str]] = {
     "over": ("down", "red", "overconfident"),
     "under": ("up", "yellow", "underconfident"),
 }
-BLUE, RED, YELLOW, GREY, GREEN, BAND, BARS = (
-    "#3a6ea5", "#cf4a5f", "#a8922a", "#7b8694", "#22813a", "#d9e0e9", "#b9c7d8",
-)  # fmt: skip
-COLOURS = {"blue": BLUE, "red": RED, "yellow": YELLOW}
-SHAPES = {"circle": "o", "down": "v", "up": "^"}
 
 
 def reliability_figure(
@@ -31,41 +26,39 @@ def reliability_figure(
 ) -> Figure:
     """Accuracy per bin of confidence with its 95 % interval, the noise of a perfectly calibrated model, and
     the histogram of confidence below."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import PercentFormatter
-
     binned = reliability_bins(predictions.confidence(), predictions.correct(), bins=bins, closed=closed)
     low, high = noise_band(binned.count, binned.mean_confidence)
     filled = np.flatnonzero(binned.count)
     start = min(float(np.floor(bins / predictions.classes + 1e-9) / bins), 0.9)
-    figure = Figure(figsize=(4.2, 4.4), layout="constrained")
+    figure = canvas(4.2, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     width = 0.88 / bins
     centre = ((binned.lower + binned.upper) / 2)[filled]
-    upper.bar(centre, (high - low)[filled], width, low[filled], color=BAND, label="noise of a perfect model")
-    upper.plot([start, 1], [start, 1], color=GREY, linestyle="--", linewidth=1)
+    upper.bar(
+        centre,
+        (high - low)[filled],
+        width,
+        low[filled],
+        color=COLOURS["band"],
+        label="noise of a perfect model",
+    )
+    upper.plot([start, 1], [start, 1], color=COLOURS["grey"], linestyle="--", linewidth=1)
     sides: dict[Side, list[int]] = {}
     for place in filled.tolist():
         side = side_of(float(binned.accuracy[place]), float(low[place]), float(high[place]))
         sides.setdefault(side, []).append(place)
     for side, places in sides.items():
-        shape, kind, words = MARKS[side]
+        shape, kind, meaning = MARKS[side]
         accuracy = binned.accuracy[places]
         bars = (accuracy - binned.accuracy_low[places], binned.accuracy_high[places] - accuracy)
         upper.errorbar(
             binned.mean_confidence[places], accuracy, bars, fmt=SHAPES[shape], color=COLOURS[kind],
-            markersize=5, linewidth=1, label=words,
+            markersize=5, linewidth=1, label=meaning,
         )  # fmt: skip
-    upper.set(ylabel="accuracy", ylim=(0, 1.02), xlim=(start, 1), title=printable(title))
+    upper.set(ylabel="accuracy", ylim=(0, 1.02), xlim=(start, 1), title=words(title))
     upper.legend(frameon=False, fontsize=8)
-    lower.bar(centre, (binned.count / len(predictions))[filled], width, color=BARS)
+    lower.bar(centre, (binned.count / len(predictions))[filled], width, color=COLOURS["bars"])
     lower.set(xlabel="confidence", ylabel="rows")
-    for axis in (upper.yaxis, lower.yaxis, lower.xaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
-    without_frame(upper, lower)
+    percents(upper.yaxis, lower.yaxis, lower.xaxis)
+    bare(upper, lower)
     return figure
-
-
-def without_frame(*axes: Any) -> None:
-    for one in axes:
-        one.spines[["top", "right"]].set_visible(False)

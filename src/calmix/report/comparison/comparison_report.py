@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +54,7 @@ def write_comparison_report(data: Mapping[str, Any], path: Path) -> Path:
 def comparison_page(data: Mapping[str, Any]) -> Page:
     """The report as data."""
     sections = [
-        Section("Recommendation", _recommendation_blocks(data)),
+        Section("How the method was chosen", _recommendation_blocks(data)),
         Section("All methods, raw and with temperature scaling", _summary_blocks(data)),
     ]
     overlay = overlay_widget(data)
@@ -75,11 +76,20 @@ def comparison_page(data: Mapping[str, Any]) -> Page:
     ]
     return Page(
         title=f"{Path(data['output']).resolve().name}: {len(data['arms'])} methods compared",
-        lead=data["recommendation"]["sentence"],
+        lead=answer_sentence(data["recommendation"]["sentence"]),
         facts=_headline(data),
         sections=tuple(sections),
         answer=_answer(data),
     )
+
+
+def answer_sentence(sentence: str) -> str:
+    """The recommendation without its numbers, which stand below it, and without abbreviations.
+
+    >>> answer_sentence("Use `erl`: it is better than plain + TS (accuracy +1.0 [+0.2, +1.8] points).")
+    'Use `erl`: it is better than plain with temperature scaling.'
+    """
+    return re.sub(r" \([^()]*\[[^()]*\)", "", sentence).replace("+ TS", "with temperature scaling")
 
 
 def _answer(data: Mapping[str, Any]) -> Answer:
@@ -126,8 +136,6 @@ def _recommendation_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     tone: Any = "warning" if recommendation["verdict"] in UNDECIDED else "note"
     blocks: list[Block] = [Prose(recommendation["choice"] or recommendation["sentence"], tone)]
     blocks += [Prose(f"{note}.", "warning") for note in recommendation["notes"]]
-    if recommendation["model"]:
-        blocks += [Prose("The chosen model:"), Code(recommendation["model"])]
     other = recommendation["alternative_model"]
     if other and recommendation["verdict"] in ("better", "trade_off"):
         blocks += [Prose(f"The alternative, {recommendation['alternative']}:"), Code(other)]
@@ -151,11 +159,10 @@ def _difference_blocks(data: Mapping[str, Any], stage: str) -> tuple[Block, ...]
     if not tables:
         return ()
     forests = [difference_forest(data, split, stage, table.caption) for split, table in tables.items()]
-    return (
-        Prose(READING),
-        *forests,
-        Details("The differences as tables", tuple(tables.values())),
-    )
+    numbers = Details("The differences as tables", tuple(tables.values()))
+    if stage == "uncalibrated":  # the easier reference, and as long
+        return (Details("The differences as pictures", (Prose(READING), *forests)), numbers)
+    return (Prose(READING), *forests, numbers)
 
 
 def _runs_table(data: Mapping[str, Any]) -> Table:

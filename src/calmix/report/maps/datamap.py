@@ -22,6 +22,7 @@ from calmix.dynamics.regions import REGION_NAMES
 from calmix.io.parquet_files import CLASS_NAMES_KEY
 from calmix.io.run_directory import replacing
 from calmix.report.pages.embedding import Asset, base64_array, json_block, template_part
+from calmix.report.pages.page import shown as visible
 
 SCRIPTS = ("shared.js", "datamap_data.js", "datamap_canvas.js", "datamap_page.js")
 REGION_LABELS = ("easy to learn", "ambiguous", "hard to learn")
@@ -86,7 +87,7 @@ def render_datamap(
     script, style = Asset.of(SCRIPTS), Asset.of(("datamap.css",))
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(template_part("datamap.html")).render(
-        title=title,
+        title=visible(title),
         subtitle=_subtitle(len(shown), len(table) - len(shown), meta["epochs"]),
         row_count=f"{len(shown):,}",
         script=script,

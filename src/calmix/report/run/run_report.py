@@ -41,7 +41,7 @@ from calmix.report.run.guidance import guidance_blocks
 from calmix.report.run.headline import run_facts
 from calmix.report.run.history import error_chart, history_chart, history_table, regime
 from calmix.report.run.metrics_section import metrics_blocks
-from calmix.report.run.next_steps import next_steps
+from calmix.report.run.next_steps import certified, next_steps
 from calmix.report.run.reliability import reliability_chart, reliability_table
 from calmix.report.run.row_sections import row_sections
 from calmix.report.run.row_texts import split_texts, training_texts
@@ -68,6 +68,7 @@ EXPLORER_SCRIPTS = (
 )
 # Pictures of the first screen; the others are further down.
 PICTURES = 2
+DEFAULT_TARGET = 0.95
 
 
 def write_run_report(
@@ -159,11 +160,15 @@ def reliability_words(metrics: Mapping[str, Any], split: str) -> str:
 def explorer(
     splits: Mapping[str, Predictions], metrics: Mapping[str, Any], rows: Mapping[str, Sequence[str]] | None
 ) -> Widget:
+    target = DEFAULT_TARGET
+    if "validation" in splits:  # that of the first screen's advice
+        calibrated = splits["validation"].with_temperature(metrics["temperature"])
+        target = certified(calibrated).target_accuracy
     return Widget(
         template="explorer.html",
-        data=explorer_data(splits, metrics, rows),
+        data=explorer_data(splits, metrics, rows) | {"target": target},
         scripts=EXPLORER_SCRIPTS,
-        values={"splits": list(splits), "first": judged_splits(metrics)[0]},
+        values={"splits": list(splits), "first": judged_splits(metrics)[0], "target": f"{100 * target:g}"},
     )
 
 
