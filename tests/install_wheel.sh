@@ -17,7 +17,7 @@ install() { # ENVIRONMENT REQUIREMENT
 }
 
 printf 'label,prob_a,prob_b\na,0.9,0.1\nb,0.4,0.6\na,0.3,0.7\nb,0.2,0.8\n' > predictions.csv
-printf 'text,label\na warm film,good\na dull film,bad\n' > train.csv
+{ echo text,label; for row in $(seq 40); do echo "film $row,$((row % 2))"; done; } > train.csv
 mkdir dynamics
 for epoch in 0 1; do
   printf '{"guid": 0, "logits_epoch_%d": [1.0, 0.2], "gold": 0}\n{"guid": 1, "logits_epoch_%d": [0.1, 0.9], "gold": 0}\n' \
