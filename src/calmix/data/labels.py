@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -126,7 +127,7 @@ def read_label_texts(table: DataTable, column: str) -> list[str]:
             raise table.error(f"the label {error}", row, column) from None
         if text is None:
             raise table.error("no label", row, column, "remove the row or fill it in")
-        texts.append(text)
+        texts.append(sys.intern(text))  # one object for each class, not for each row
     return texts
 
 

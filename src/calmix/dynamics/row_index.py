@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 RowIds = Sequence[str] | Sequence[int] | npt.NDArray[Any] | range
 
@@ -23,10 +26,23 @@ def as_row_ids(row_ids: RowIds) -> npt.NDArray[Any]:
     if ids.ndim != 1:
         raise ValueError(f"row ids must be a flat sequence, got shape {ids.shape}")
     if ids.dtype.kind in "iu":
-        return ids.astype(np.int64)
+        return ids.astype(np.int64, copy=False)
     if ids.dtype.kind == "U" or not len(ids):
-        return ids.astype(np.str_)
+        return ids.astype(np.str_, copy=False)
     raise ValueError(f"row ids must be all strings or all integers, got {ids.dtype}")
+
+
+def first_repeated(ids: npt.NDArray[Any]) -> str | int | None:
+    """The smallest id that stands twice; None where every id is another.
+
+    >>> first_repeated(np.array(["b", "a", "b"])), first_repeated(np.array([1, 2]))
+    ('b', None)
+    """
+    # Hashed by Arrow: sorting millions of texts takes ten times as long.
+    if pc.count_distinct(pa.array(ids)).as_py() == len(ids):
+        return None
+    values, counts = np.unique(ids, return_counts=True)
+    return values[counts > 1][0].item()  # type: ignore[no-any-return]
 
 
 class RowIndex:
@@ -39,11 +55,17 @@ class RowIndex:
 
     def __init__(self, row_ids: RowIds) -> None:
         self.ids = as_row_ids(row_ids)
-        self._order = np.argsort(self.ids, kind="stable")
-        self._sorted = self.ids[self._order]
-        repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
-        if len(repeated):
-            raise ValueError(f"row ids must be unique, {self._sorted[repeated[0]].item()!r} stands twice")
+        twice = first_repeated(self.ids)
+        if twice is not None:
+            raise ValueError(f"row ids must be unique, {twice!r} stands twice")
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.int64]:
+        return np.argsort(self.ids, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> npt.NDArray[Any]:
+        return self.ids[self._order]
 
     def __len__(self) -> int:
         return len(self.ids)
