@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.columns import option_name
+from calmix.io.arrow_values import values_at
 from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError
 
@@ -175,7 +176,7 @@ def map_labels(
         if name == column:
             return found
         values = table.read_column(name)
-        return [values[row] for row in kept] if len(kept) < table.row_count else values
+        return values_at(values, kept) if len(kept) < table.row_count else values
 
     dropped = table.dropped + table.row_count - len(kept)
     return DataTable(table.source, table.names, len(kept), read_column, dropped)

@@ -26,8 +26,8 @@ class ArrowColumn(Sequence[Any]):
     """The values of an Arrow column, made into Python objects when they are looked at.
 
     >>> column = ArrowColumn(pa.chunked_array([["a", None], ["b"]]), "a.parquet", "text")
-    >>> list(column), column[2], len(column)
-    (['a', None, 'b'], 'b', 3)
+    >>> list(column), column[2], column[-1], column[1:], len(column)
+    (['a', None, 'b'], 'b', 'b', [None, 'b'], 3)
     """
 
     def __init__(self, column: pa.ChunkedArray, source: str | Path, name: str) -> None:
@@ -38,8 +38,8 @@ class ArrowColumn(Sequence[Any]):
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return list(self)[place]
-        return next(iter(ArrowColumn(self.arrow.slice(range(len(self))[place], 1), self.source, self.name)))
+            return list(ArrowColumn(self.arrow[place], self.source, self.name))
+        return self[slice(place, place + 1 or None)][0]
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(0, len(self.arrow), CHUNK_ROWS):
@@ -63,6 +63,17 @@ class ArrowColumn(Sequence[Any]):
                         remedy="write it as a text or a number",
                     ) from None
             raise
+
+
+def values_at(values: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+    """Some of the values, in the order of their places.
+
+    >>> list(values_at(ArrowColumn(pa.chunked_array([["a", "b"]]), "a.csv", "text"), [1]))
+    ['b']
+    """
+    if isinstance(values, ArrowColumn):
+        return ArrowColumn(values.arrow.take(pa.array(places, pa.int64())), values.source, values.name)
+    return [values[place] for place in places]
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:

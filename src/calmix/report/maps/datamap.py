@@ -183,7 +183,7 @@ def _drawn(table: pa.Table, scored: npt.NDArray[np.int64]) -> npt.NDArray[np.int
     first = np.argpartition(values, MOST_LISTED)[:MOST_LISTED]
     others = np.delete(np.arange(len(scored)), first)
     sample = np.random.default_rng(0).choice(others, MOST_DRAWN - MOST_LISTED, replace=False)
-    return scored[np.sort(np.concatenate([first, sample]))]
+    return np.asarray(scored[np.sort(np.concatenate([first, sample]))], dtype=np.int64)
 
 
 def _subtitle(shown: int, scored: int, hidden: int, epochs: int) -> str:
