@@ -213,15 +213,15 @@ def test_killed_twenty_times_it_ends_with_the_same_summary(tiny, tmp_path):
 def test_ray_workers_share_one_store_and_give_what_local_processes_give(made, tiny, tmp_path):
     """Two at a time; the guided runs find the plain runs that other workers have made."""
     base = tiny(tmp_path / "ray")
-    config = CompareConfig(
-        base, methods=("cls-mixup", "aum-saliency"), seeds=(0, 1), executor="ray", workers=2
-    )
+    config = CompareConfig(base, methods=("aum-saliency",), seeds=(0, 1), executor="ray", workers=2)
     results = compare(config)
     assert results.failures == []
-    assert len(finished(config.directory)) == 6  # no first stage was made twice
-    local = {(r["run"], r["split"], r["stage"]): {**r, "seconds": None} for r in made[1].runs}
-    by_ray = {(r["run"], r["split"], r["stage"]): {**r, "seconds": None} for r in results.runs}
-    assert {key: by_ray[key] for key in local} == local
+    assert len(finished(config.directory)) == 4  # no first stage was made twice
+    local, by_ray = (
+        {(r["run"], r["split"], r["stage"]): {**r, "seconds": None} for r in all_of.select(arm="plain")}
+        for all_of in (made[1], results)
+    )
+    assert by_ray == local
     ends = {name: time_ns / 1e9 for name, time_ns in finished(config.directory).items()}
     lasted = {record["run"]: record["seconds"] for record in results.runs}
     assert any(
