@@ -80,7 +80,8 @@ def time_all_reduce(model: Any, spans: list[tuple[float, float]]) -> None:
     if not isinstance(model, DistributedDataParallel):
         return
 
-    def hook(group: Any, bucket: Any) -> Any:
+    # Without annotations: torch takes those of `from __future__` for wrong ones.
+    def hook(group, bucket):  # type: ignore[no-untyped-def]
         began = time.perf_counter()
 
         def note(future: Any) -> Any:
