@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 RowIds = Sequence[str] | Sequence[int] | npt.NDArray[Any] | range
 
@@ -38,11 +36,25 @@ def first_repeated(ids: npt.NDArray[Any]) -> str | int | None:
     >>> first_repeated(np.array(["b", "a", "b"])), first_repeated(np.array([1, 2]))
     ('b', None)
     """
-    # Hashed by Arrow: sorting millions of texts takes ten times as long.
-    if pc.count_distinct(pa.array(ids)).as_py() == len(ids):
+    if len(ids) < 2:
+        return None
+    # Sorting millions of texts takes ten times as long as sorting numbers: only where two of them agree.
+    keys = np.sort(_hashes(ids) if ids.dtype.kind == "U" else ids)
+    if not (keys[1:] == keys[:-1]).any():
         return None
     values, counts = np.unique(ids, return_counts=True)
-    return values[counts > 1][0].item()  # type: ignore[no-any-return]
+    repeated = values[counts > 1]
+    return repeated[0].item() if len(repeated) else None
+
+
+def _hashes(texts: npt.NDArray[np.str_]) -> npt.NDArray[np.uint64]:
+    """The FNV-1a hash of every text, letter by letter for all texts at once."""
+    letters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    hashes = np.full(len(texts), 0xCBF29CE484222325, dtype=np.uint64)
+    for place in range(letters.shape[1]):
+        hashes ^= letters[:, place]
+        hashes *= np.uint64(0x100000001B3)
+    return hashes
 
 
 class RowIndex:
