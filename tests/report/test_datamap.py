@@ -10,6 +10,7 @@ from calmix.dynamics.dynamics_file import datamap_table
 from calmix.dynamics.importers import read_aum_values
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.report.maps import datamap as datamap_page
 from calmix.report.maps.datamap import render_datamap, write_datamap_html
 from calmix.report.pages.page import shown
 from opened_page import OpenedPage
@@ -37,6 +38,18 @@ def made_up(rows, epochs=4, seed=0):
 
 def block(page, name):
     return json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page)[1])
+
+
+def test_of_more_rows_than_a_browser_can_draw_the_list_and_a_sample_are_on_the_page(monkeypatch):
+    monkeypatch.setattr(datamap_page, "MOST_LISTED", 5)
+    monkeypatch.setattr(datamap_page, "MOST_DRAWN", 20)
+    datamap, texts = made_up(300)
+    page = render_datamap(datamap_table(datamap), texts, "Map")
+    shown = block(page, "texts")
+    assert block(page, "meta")["count"] == len(shown["ids"]) == len(set(shown["ids"])) == 20
+    assert set(datamap.row_ids[np.argsort(datamap.aum)[:5]]) <= set(shown["ids"])
+    assert shown["texts"] == [f"the text of row {row[6:]}, film" for row in shown["ids"]]
+    assert "the 5 rows listed first and 15 others drawn at random, of 300 rows over 4 epochs" in page
 
 
 class TestPage:

