@@ -31,7 +31,7 @@ def as_row_ids(row_ids: RowIds) -> npt.NDArray[Any]:
 
 
 def first_repeated(ids: npt.NDArray[Any]) -> str | int | None:
-    """The smallest id that stands twice; None where every id is another.
+    """The smallest id that occurs twice; None if all ids differ.
 
     >>> first_repeated(np.array(["b", "a", "b"])), first_repeated(np.array([1, 2]))
     ('b', None)
