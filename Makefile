@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help setup demo test quick check browser bench soak sweep fuzz results docs clean
+.PHONY: help setup demo test quick test-lowest coverage wheel check browser bench soak sweep fuzz results docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train on real reviews, print a table and the path of a report (a few minutes)"
 	@echo "make test    lint, types, import contracts, tests"
 	@echo "make quick   lint and the tests that train nothing (about a minute)"
+	@echo "make coverage the same tests, and the share of lines that they run"
+	@echo "make test-lowest  those tests with the lowest versions of the dependencies, in .venv-lowest"
+	@echo "make wheel   build the wheel, install it in empty environments, run the demo there (some minutes)"
 	@echo "make check   lint, types and import contracts alone"
 	@echo "make results render the committed comparisons again, without training"
 	@echo "make docs    build the documentation into docs/_build/html"
@@ -57,6 +60,27 @@ quick: $(VENV)/.development
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "$(QUICK)"
 
+coverage: $(VENV)/.development
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "$(QUICK)" --cov --cov-report=term
+
+# The lower bounds of pyproject.toml in an environment of their own.
+LOWEST := .venv-lowest
+$(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
+	@echo "installing the lowest versions of the dependencies into $(LOWEST) (once, some minutes)"
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt \
+	  --editable ".[demo,lora,onnx,tensorboard]" pytest pytest-xdist hypothesis hatchling
+	@touch $@
+
+test-lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n auto --dist worksteal -m "$(QUICK)"
+
+wheel: $(VENV)/bin/python
+	rm -rf dist
+	$(PIP) build
+	$(BIN)/python -m build --quiet
+	tests/install_wheel.sh dist/*.whl constraints.txt $(PYTHON)
+
 # The pages are tested in a real browser, with axe-core for accessibility. Where these cannot be installed, those
 # tests are skipped.
 browser:
@@ -102,4 +126,4 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) demo-run docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) dist demo-run docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache

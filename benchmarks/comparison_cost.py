@@ -2,6 +2,8 @@
 
     python -m benchmarks.comparison_cost               12 runs of 200 film reviews
     python -m benchmarks.comparison_cost --seeds 1     4 runs: minutes
+    python -m benchmarks.comparison_cost --work DIR    continues: a call that has ended is not made again
+    python -m benchmarks.comparison_cost --model DIR --rows 32 --seeds 1    a trial; no result is written
 
 Four methods under several seeds, one worker, one thread: what a comparison saves is what its worker keeps
 from one run to the next (imports, compiled kernels, files that were read), and first stages that it shares.
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,22 +33,32 @@ ROWS, GOAL = 200, 0.6
 SETTINGS = ("--epochs", "2", "--learning-rate", "1e-4", "--device", "cpu")
 
 
-def measured(commands: list[list[str]], folder: Path) -> dict[str, float]:
-    """CPU and wall seconds of some calls, one after the other, with a cache of their own."""
+def measured(commands: dict[str, list[str]], folder: Path) -> dict[str, float]:
+    """CPU and wall seconds of some calls, one after the other, with a cache of their own.
+
+    What each took is kept in the folder. What a call that was cut off has left is removed first.
+    """
     # One thread each: what is compared is work, not how well it spreads.
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "CALMIX_CACHE": str(folder / "cache")}
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    for command in commands:
-        subprocess.run(
-            [sys.executable, "-m", "calmix", *command], check=True, env=surroundings, capture_output=True
-        )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"cpu_seconds": cpu, "wall_seconds": time.perf_counter() - started}
+    total = {"cpu_seconds": 0.0, "wall_seconds": 0.0}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, command in commands.items():
+        output, kept = folder / name, folder / f"{name}.json"
+        if not kept.is_file():
+            shutil.rmtree(output, ignore_errors=True)
+            before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            whole = [sys.executable, "-m", "calmix", *command, "--output", str(output)]
+            subprocess.run(whole, check=True, env=surroundings, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            kept.write_text(json.dumps({"cpu_seconds": cpu, "wall_seconds": time.perf_counter() - started}))
+            print(f"{folder.name}: {name} {cpu:.1f} CPU seconds", flush=True)
+        total = {key: total[key] + seconds for key, seconds in json.loads(kept.read_text()).items()}
+    return total
 
 
-def write_rows(folder: Path) -> list[str]:
-    named = dict(zip(("train", "validation"), read_texts("single", ROWS), strict=True))
+def write_rows(folder: Path, count: int) -> list[str]:
+    named = dict(zip(("train", "validation"), read_texts("single", count), strict=True))
     for name, rows in named.items():
         pairs = zip(rows.texts(), rows.labels.tolist(), strict=True)
         lines = [json.dumps({"text": text, "label": label}) for text, label in pairs]
@@ -53,19 +66,15 @@ def write_rows(folder: Path) -> list[str]:
     return ["--train", str(folder / "train.jsonl"), "--validation", str(folder / "validation.jsonl")]
 
 
-def compare(seeds: int, folder: Path) -> dict[str, Any]:
-    data = write_rows(folder)
-    (folder / "one").mkdir()
-    (folder / "many").mkdir()
-    separate = [
-        ["train", *data, "--method", method, "--seed", str(seed), *SETTINGS,
-         "--output", str(folder / "many" / f"{method}-{seed}")]
-        for seed in range(seeds) for method in METHODS
-    ]  # fmt: skip
-    together = [
-        ["compare", *data, "--methods", ",".join(METHODS), "--seeds", ",".join(map(str, range(seeds))),
-         *SETTINGS, "--workers", "1", "--output", str(folder / "one" / "comparison")]
-    ]  # fmt: skip
+def compare(seeds: int, folder: Path, rows: int, model: str) -> dict[str, Any]:
+    shared = [*write_rows(folder, rows), "--model", model, *SETTINGS]
+    separate = {
+        f"{method}-{seed}": ["train", *shared, "--method", method, "--seed", str(seed)]
+        for seed in range(seeds)
+        for method in METHODS
+    }
+    arms = ["--methods", ",".join(METHODS), "--seeds", ",".join(map(str, range(seeds)))]
+    together = {f"comparison-{seeds}": ["compare", *shared, *arms, "--workers", "1"]}
     found = {
         "comparison": measured(together, folder / "one"),
         "separate": measured(separate, folder / "many"),
@@ -73,7 +82,7 @@ def compare(seeds: int, folder: Path) -> dict[str, Any]:
     ratio = found["comparison"]["cpu_seconds"] / found["separate"]["cpu_seconds"]
     return {
         "runs": len(separate),
-        "rows": ROWS,
+        "rows": rows,
         **found,
         "ratio_of_cpu_seconds": ratio,
         "ratio_of_wall_seconds": found["comparison"]["wall_seconds"] / found["separate"]["wall_seconds"],
@@ -88,12 +97,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=3, help="four runs for each")
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--model", default="default")
+    parser.add_argument("--work", type=Path, help="where calls that have ended are kept")
     given = parser.parse_args()
-    content = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-    with tempfile.TemporaryDirectory() as folder:
-        found = compare(given.seeds, Path(folder))
-    content[f"{found['runs']} runs"] = found
-    RESULTS.write_text(json.dumps(content, indent=2) + "\n")
+    with tempfile.TemporaryDirectory() as fresh:
+        folder = Path(fresh) if given.work is None else given.work.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        found = compare(given.seeds, folder, given.rows, given.model)
+    if (given.rows, given.model) == (ROWS, "default"):
+        content = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+        content[f"{found['runs']} runs"] = found
+        RESULTS.write_text(json.dumps(content, indent=2) + "\n")
     print(json.dumps(found, indent=2))
 
 

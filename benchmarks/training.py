@@ -273,7 +273,7 @@ class Case:
 
         return run
 
-    def calmix_trainer(self, name: str, model: Any) -> Any:
+    def calmix_trainer(self, name: str, model: Any, accumulation: int = 1) -> Any:
         from calmix.runtime.progress import quiet
         from calmix.training.arguments import MixupArguments
         from calmix.training.trainer import MixupTrainer
@@ -285,6 +285,7 @@ class Case:
                 output_dir=self.folder,
                 method=method,
                 per_device_train_batch_size=BATCH,
+                gradient_accumulation_steps=accumulation,
                 num_train_epochs=self.epochs,
                 learning_rate=RATE,
                 save_strategy="no",

@@ -39,7 +39,11 @@ EXPECTED_CODE = re.compile(r"\s+# exit code (\d)$")
 WIDTH = 80
 SMALL_DATA = ["--rows", "90", "--sentences", "50"]
 # What a small run adds to the verbs that train.
-SMALL = {"train": "--epochs 1", "compare": "--epochs 1 --threads 1", "distill": "--epochs 1"}
+SMALL = {
+    "train": "--epochs 2",
+    "compare": "--epochs 1 --threads 1 --seeds 0 --executor inline",
+    "distill": "--epochs 2",
+}
 
 
 class PageError(Exception):
@@ -163,11 +167,14 @@ def _smaller(arguments: list[str], model: Path) -> list[str]:
     verb = arguments[0] if arguments else ""
     if verb not in SMALL or {"-h", "--help", "--resume", "--from"} & set(arguments):
         return arguments
-    named = [] if verb == "distill" or "--model" in arguments else ["--model", str(model)]
+    given = [str(model) if argument == "default" else argument for argument in arguments]
+    named = [] if verb == "distill" or "--model" in given else ["--model", str(model)]
+    smaller = SMALL[verb].split()
     kept, skip = [], False
-    for argument in arguments:  # epochs of the page do not count here
-        skip, kept = (argument == "--epochs"), kept if skip or argument == "--epochs" else [*kept, argument]
-    return [*kept, *named, *SMALL[verb].split()]
+    for argument in given:  # epochs and seeds of the page do not count here
+        replaced = argument.startswith("--") and argument in smaller
+        skip, kept = replaced, kept if skip or replaced else [*kept, argument]
+    return [*kept, *named, *smaller]
 
 
 def _run_calmix(arguments: list[str]) -> int:

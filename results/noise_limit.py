@@ -21,7 +21,8 @@ def main() -> None:
             if row["split"] != "test" or row["stage"] != "calibrated":
                 continue
             above = row["ece"] > row["ece_noise_floor_p95"]
-            for kind in ("plain", "all arms") if row["arm"] == "plain" else ("all arms",):
+            is_plain = row["arm"].partition(" learning_rate=")[0] == "plain"
+            for kind in ("plain", "all arms") if is_plain else ("all arms",):
                 found[kind][0] += above
                 found[kind][1] += 1
                 total[kind][0] += above

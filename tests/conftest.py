@@ -11,6 +11,7 @@ import tempfile
 from functools import wraps
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tiny import build_encoder, sentences
@@ -18,6 +19,9 @@ from tiny import build_encoder, sentences
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["CALMIX_CACHE"] = tempfile.mkdtemp(prefix="calmix-")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# An example takes as long as it takes: the machine may be busy.
+hypothesis.settings.register_profile("calmix", deadline=None)
+hypothesis.settings.load_profile("calmix")
 
 # Modules that train in most of their tests. Elsewhere single tests carry their mark, and a fixture that
 # trains marks its tests (`marking`).

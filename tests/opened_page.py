@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 class OpenedPage:
@@ -38,3 +43,37 @@ class OpenedPage:
         # Chromium reserves the name with an empty file and moves the whole one there.
         self.wait(lambda: file.is_file() and file.stat().st_size > 0)
         return file
+
+    def errors(self) -> list[dict[str, Any]]:
+        """What the page has complained about since it was opened or last asked."""
+        return [line for line in self.browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")]
+
+    @contextmanager
+    def seen(self, *, width: int, theme: str) -> Iterator[None]:
+        """In a window of this width, by a reader of light or dark pages."""
+        emulate = self.browser.execute_cdp_cmd
+        window = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        emulate("Emulation.setDeviceMetricsOverride", window)
+        emulate(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+        )
+        try:
+            yield
+        finally:
+            emulate("Emulation.clearDeviceMetricsOverride", {})
+            emulate("Emulation.setEmulatedMedia", {"features": []})
+
+    def barriers(self) -> list[list[Any]]:
+        """What axe-core calls serious or critical: rule, weight and where."""
+        places = [os.environ.get("AXE_CORE", ""), f"{sys.prefix}/axe/node_modules/axe-core/axe.min.js"]
+        axe = next((Path(place) for place in places if place and Path(place).is_file()), None)
+        if axe is None:
+            pytest.skip("axe-core is not installed: npm install --prefix .venv/axe axe-core")
+        if not self.script("return Boolean(window.axe)"):
+            self.script(axe.read_text(encoding="utf-8"))
+        found = self.browser.execute_async_script(
+            """const done = arguments[0], only = { resultTypes: ["violations"] };
+            const short = (one) => [one.id, one.impact, one.nodes[0].target.join(" ")];
+            axe.run({ exclude: [['.point']] }, only).then((found) => done(found.violations.map(short)))"""
+        )
+        return [one for one in found if one[1] in ("serious", "critical")]

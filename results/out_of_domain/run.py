@@ -18,13 +18,21 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tables import write_tables
+from tables import UNLABELLED, write_tables
 
 from calmix.calibration.adaptation import adapt_predictions
+from calmix.calibration.calibrators.auto import AutoScaling
 from calmix.calibration.calibrators.shrunk import ShrunkScaling
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.calibrators.vector import VectorScaling
+from calmix.calibration.domain_shift.catalogue import METHODS
+from calmix.calibration.domain_shift.density import (
+    DistanceTemperature,
+    density_temperature,
+    neighbour_distances,
+)
 from calmix.calibration.domain_shift.label_shift import label_shift
+from calmix.calibration.domain_shift.lascal import lascal
 from calmix.calibration.domain_shift.pseudo_target import RATIO, different_pairs, pseudo_target
 from calmix.calibration.domain_shift.transferable import domain_weights, transferable
 from calmix.calibration.evaluation import evaluate
@@ -96,6 +104,29 @@ def store_logits(pair: str, seed: int, work: Path) -> None:
     np.savez_compressed(file, **stored)
 
 
+def store_distances(pair: str, seed: int, work: Path) -> None:
+    """How far validation, perturbed and pool rows are from the training rows."""
+    from calmix.inference.adaptation.target_passes import TargetNetwork
+    from calmix.inference.adaptation.unlabelled import SourceDistances
+    from calmix.inference.run_rows import rows_of_run
+
+    file = work / "distances" / pair / f"seed-{seed}.npz"
+    if file.exists():
+        return
+    run = RunDirectory.open(work / "runs" / pair / f"seed-{seed}")
+    rows = rows_of_run(run, remedy="")
+    network = TargetNetwork(run.model, max_length=run.config()["max_length"])
+    far = SourceDistances.of(network, run, rows["validation"], seed=seed)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        file,
+        source=far.distances,
+        logits=far.logits,
+        labels=far.labels,
+        pool=neighbour_distances(far.training, network.features(rows["pool"])),
+    )
+
+
 def measured(calibrator: Any, predictions: Predictions) -> dict[str, float]:
     """The metrics of a set of rows under a calibrator."""
     after = Predictions.from_logits(calibrator.transform(predictions), predictions.labels)
@@ -106,27 +137,33 @@ def measured(calibrator: Any, predictions: Predictions) -> dict[str, float]:
 def fit_methods(pair: str, seed: int, work: Path) -> list[dict[str, Any]]:
     """One record for every method: metrics of the target rows, which only the limits were fitted on."""
     file = work / "methods" / pair / f"seed-{seed}.json"
-    if file.exists():
-        return list(json.loads(file.read_text()))
+    known = json.loads(file.read_text()) if file.exists() else []
+    biases = PAIRS[pair][2] != "choice"
+    wanted = {name for name in UNLABELLED if biases or not METHODS[name].of_classes}
+    if wanted <= {record["method"] for record in known}:
+        return list(known)
     stored = np.load(work / "logits" / pair / f"seed-{seed}.npz")
+    far = np.load(work / "distances" / pair / f"seed-{seed}.npz")
 
     def rows(name: str) -> Predictions:
         return Predictions.from_logits(stored[name], stored[f"{name}_labels"])
 
     target, pool, validation = rows("target"), rows("pool"), rows("validation")
-    biases = PAIRS[pair][2] != "choice"
     kept = ShrunkScaling.of(1.0, np.zeros(target.classes))
+    source_logits, pool_logits = (one.values.astype(np.float64) for one in (validation, pool))
+    by_distance = DistanceTemperature.fit(far["logits"], far["labels"], far["source"])
     calibrators: dict[str, Any] = {
         "source temperature": kept,
         "perturbed": TemperatureScaling().fit(rows("perturbed")),
         "pseudocal": pseudo_target(stored["mixed"], stored["mixed_labels"]),
-        "transcal": transferable(
-            validation.values.astype(np.float64), validation.labels, pool.values, stored["weights"]
-        ),
+        "transcal": transferable(source_logits, validation.labels, pool.values, stored["weights"]),
+        "density": density_temperature(by_distance, pool_logits, far["pool"]),
         "limit: temperature": TemperatureScaling().fit(target),
     }
     if biases:
-        calibrators["em-label-shift"] = label_shift(validation.labels, pool.values.astype(np.float64))
+        calibrators["auto"] = AutoScaling().fit(validation)
+        calibrators["em-label-shift"] = label_shift(validation.labels, pool_logits)
+        calibrators["lascal"] = lascal(source_logits, validation.labels, pool_logits)
         calibrators["limit: vector"] = VectorScaling().fit(target)
     records = [
         {"method": name, **measured(calibrator, target), "temperature": float(calibrator.temperature_)}
@@ -134,10 +171,15 @@ def fit_methods(pair: str, seed: int, work: Path) -> list[dict[str, Any]]:
     ]
     records += [
         {"method": f"{name}, in domain", **measured(calibrators[name], rows("test"))}
-        for name in ("source temperature", "perturbed")
+        for name in ("source temperature", "perturbed", "auto")
+        if name in calibrators
     ]
+    # The draws are the slow part: what is known of them is kept.
+    known = [record for record in known if "draws" in record]
     designs = [*((count, "random") for count in LABELS), (50, "confidence")]
-    records += [few_labels(pool, target, count, design, seed, biases=biases) for count, design in designs]
+    records += known or [
+        few_labels(pool, target, count, design, seed, biases=biases) for count, design in designs
+    ]
     for record in records:
         record |= {"pair": pair, "seed": seed}
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -184,6 +226,7 @@ def main() -> None:
             train(pair, seed, given.work, given.data)
             if given.only != "train":
                 store_logits(pair, seed, given.work)
+                store_distances(pair, seed, given.work)
             if given.only is None:
                 records += fit_methods(pair, seed, given.work)
     if records:

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from calmix.calibration.uncertainty.multiplicity import holm
 
 SOURCE = "source temperature"
-UNLABELLED = ("pseudocal", "transcal", "em-label-shift")
+UNLABELLED = ("pseudocal", "transcal", "em-label-shift", "lascal", "density")
 VERDICTS = Path(__file__).parents[2] / "src" / "calmix" / "calibration" / "domain_shift" / "verdicts.json"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 

@@ -83,8 +83,8 @@ CONFIGURATIONS = {
     "weight-decay-word": "trainer: {weight_decay: heavy}",
     "weight-decay-nan": "trainer: {weight_decay: .nan}", "warm-up-negative": "trainer: {warmup_steps: -5}",
     "push-to-hub": "trainer: {push_to_hub: true}", "prediction-only": "trainer: {prediction_loss_only: true}",
-    "deepspeed": "trainer: {deepspeed: nothing.json}", "report-to": "trainer: {report_to: nothing}",
-    "report-to-number": "trainer: {report_to: [1]}", "liger": "trainer: {use_liger_kernel: true}",
+    "deepspeed": "trainer: {deepspeed: nothing.json}", "report-to": "report_to: nothing",
+    "report-to-number": "report_to: [1]", "liger": "trainer: {use_liger_kernel: true}",
 }  # fmt: skip
 
 

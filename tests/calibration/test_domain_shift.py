@@ -1,5 +1,6 @@
 """Methods for unlabelled rows, each on a case that its assumption describes, and against a slow reference."""
 
+import itertools
 import json
 
 import numpy as np
@@ -7,7 +8,13 @@ import pytest
 from scipy.special import softmax
 
 from calmix.calibration.domain_shift.catalogue import METHODS, get_shift_method, verdicts
+from calmix.calibration.domain_shift.density import (
+    DistanceTemperature,
+    density_temperature,
+    neighbour_distances,
+)
 from calmix.calibration.domain_shift.label_shift import label_shift, target_shares
+from calmix.calibration.domain_shift.lascal import BINS, lascal, share_ratios, shifted_error
 from calmix.calibration.domain_shift.pseudo_target import different_pairs, pseudo_target
 from calmix.calibration.domain_shift.transferable import domain_weights, target_risk, transferable
 from calmix.user_error import UserError
@@ -109,6 +116,94 @@ def test_domain_weights_are_density_ratios():
     expected = np.exp(0.5 * source[:, 0] - 0.125)
     assert np.corrcoef(np.log(domain_weights(source, target)), np.log(expected))[0, 1] > 0.99
     assert domain_weights(source, target).mean() == pytest.approx(1.0, abs=0.15)
+
+
+def slow_shifted_error(source, labels, target, ratios):
+    """The formula of the module, row by row."""
+    total = 0.0
+    for place in range(target.shape[1]):
+        borders = [-1.0, *np.unique(np.quantile(target[:, place], np.arange(1, BINS) / BINS)), 2.0]
+        for low, high in itertools.pairwise(borders):
+            inside = [row for row in target[:, place] if low < row <= high]
+            if len(inside) < 2:
+                continue
+            true = sum(
+                label == place and low < row[place] <= high for row, label in zip(source, labels, strict=True)
+            )
+            expected = ratios[place] * (len(target) - 1) / len(source) * true / (len(inside) - 1)
+            total += sum((row - expected) ** 2 for row in inside)
+    return total / target.size
+
+
+def test_the_error_without_labels_is_that_of_a_slow_loop():
+    generator = np.random.default_rng(6)
+    source, target = (softmax(2 * generator.normal(size=(rows, 3)), axis=1) for rows in (80, 130))
+    labels, ratios = generator.integers(0, 3, 80), np.array([0.5, 1.0, 2.0])
+    found = shifted_error(source, labels, target, ratios)
+    assert found == pytest.approx(slow_shifted_error(source, labels, target, ratios))
+
+
+def test_share_ratios_undo_the_errors_of_the_predictions():
+    """Predictions that are wrong in a fifth of either class: their shares alone would say 1.36 and 0.64."""
+    source, source_labels = gaussian_rows((0.5, 0.5), 20_000, 7)
+    target, _ = gaussian_rows((0.8, 0.2), 20_000, 8)
+    found = share_ratios(source.argmax(axis=1), source_labels, target.argmax(axis=1), 2)
+    np.testing.assert_allclose(found, [1.6, 0.4], atol=0.04)
+    assert (share_ratios(source_labels, source_labels, np.zeros(9, dtype=int), 3) >= 0).all()
+
+
+def test_lascal_finds_the_temperature_of_least_error_under_label_shift():
+    """By target labels, which the method does not see: the same classwise squared error."""
+    source, source_labels = gaussian_rows((0.5, 0.5), 8000, 9)
+    target, labels = gaussian_rows((0.8, 0.2), 8000, 10)
+    found = lascal(3 * source, source_labels, 3 * target)
+
+    def true_error(temperature):
+        chances = softmax(3 * target / temperature, axis=1)
+        return shifted_error(chances, labels, chances, np.ones(2))
+
+    best = min(np.geomspace(0.1, 20, 100), key=true_error)
+    assert not found.bias_.any() and found.temperature_ > 2
+    assert true_error(found.temperature_) <= 1.05 * true_error(best) < 0.8 * true_error(1.0)
+
+
+def test_distances_are_those_of_a_slow_loop():
+    generator = np.random.default_rng(11)
+    training, rows = generator.normal(size=(70, 4)), generator.normal(size=(9, 4))
+    unit = training / np.linalg.norm(training, axis=1, keepdims=True)
+    expected = [np.sort(((unit - row / np.linalg.norm(row)) ** 2).sum(axis=1))[:50].mean() for row in rows]
+    np.testing.assert_allclose(neighbour_distances(training, rows), expected)
+    assert np.isfinite(neighbour_distances(np.zeros((3, 2)), np.zeros((2, 2)))).all()
+
+
+def test_the_temperature_rises_with_distance_as_it_did_when_the_labels_were_drawn():
+    generator = np.random.default_rng(12)
+    logits, distances = 3 * generator.normal(size=(20_000, 3)), generator.uniform(0.2, 1.0, 20_000)
+    chances = softmax(logits / (0.7 + 2 * distances)[:, None], axis=1)
+    labels = (chances.cumsum(axis=1) < generator.random((len(logits), 1))).sum(axis=1)
+    found = DistanceTemperature.fit(logits, labels, distances)
+    asked = np.array([0.3, 0.6, 0.9])
+    np.testing.assert_allclose(found.at(asked), 0.7 + 2 * asked, rtol=0.05)
+    # One temperature for a target at one distance is that of the distance.
+    target = 2 * generator.normal(size=(300, 3))
+    one = density_temperature(found, target, np.full(300, 0.8))
+    assert one.temperature_ == pytest.approx(found.at(np.array([0.8]))[0], rel=1e-4)
+    # A target at several distances: between them.
+    several = density_temperature(found, target, np.repeat([0.4, 0.8], 150)).temperature_
+    assert found.at(np.array([0.4]))[0] < several < one.temperature_
+
+
+def test_distance_that_says_nothing_leaves_one_temperature():
+    generator = np.random.default_rng(13)
+    logits = 3 * generator.normal(size=(4000, 3))
+    chances = softmax(logits / 1.5, axis=1)
+    labels = (chances.cumsum(axis=1) < generator.random((len(logits), 1))).sum(axis=1)
+    found = DistanceTemperature.fit(logits, labels, np.zeros(4000))
+    assert found.at(np.zeros(1))[0] == pytest.approx(1.5, rel=0.05)
+    # Fewer errors far away: the slope stays 0, the temperature does not fall.
+    falling = softmax(logits / np.repeat([2.0, 0.7], 2000)[:, None], axis=1)
+    labels = (falling.cumsum(axis=1) < generator.random((len(logits), 1))).sum(axis=1)
+    assert DistanceTemperature.fit(logits, labels, np.repeat([0.1, 0.9], 2000)).slope == 0
 
 
 def test_no_method_is_chosen_for_anybody():

@@ -94,7 +94,12 @@ def test_wrong_labels_and_rows_of_the_own_domain(calmix, run, reviews, tmp_path)
     code, out, err = calmix("adapt", run, "--labelled", wrong, "--output", tmp_path / "a", "--json")
     assert code == 0, err
     found = json.loads(out)
-    assert found["adaptation"]["kept_source"] or found["warnings"]
+    said = [*found["warnings"], found["adaptation"]["sentence"]]
+    reasons = ("or the labels are wrong", "the labels contradict the logits", "which is kept")
+    known = [reason for reason in reasons if any(reason in line for line in said)]
+    assert known and found["adaptation"]["kept_source"] == ("which is kept" in known)
+    code, out, err = calmix("adapt", run, "--labelled", wrong, "--output", tmp_path / "c")
+    assert code == 0 and all(reason in " ".join((out + err).split()) for reason in known)
     code, out, err = calmix(
         "adapt", run, "--labelled", reviews / "test.csv", "--output", tmp_path / "b", "--json"
     )
@@ -117,6 +122,29 @@ def test_one_class_missing_rows_and_unknown_labels(calmix, run, tmp_path):
     few = write(tmp_path / "few.csv", texts[:5], labels[:5])
     code, _, err = calmix("adapt", run, "--labelled", few, "--output", tmp_path / "b")
     assert code == 2 and "5 rows are too few" in err and not (tmp_path / "b").exists()
+
+
+def test_missing_classes_are_named(calmix, encoders, tmp_path):
+    names = {0: "bad", 1: "fair", 2: "good"}
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        encoders("bert"),
+        num_labels=3,
+        id2label=names,
+        label2id={name: place for place, name in names.items()},
+    )
+    model.save_pretrained(tmp_path / "three")
+    AutoTokenizer.from_pretrained(encoders("bert")).save_pretrained(tmp_path / "three")
+    texts = sentences(20, seed=3)[0]
+    rows = write(tmp_path / "rows.csv", texts, ["bad", "good"] * 10)
+    asked = ("adapt", tmp_path / "three", "--labelled", rows, "--output", tmp_path / "a", "--json")
+    code, out, err = calmix(*asked)
+    assert code == 0, err
+    found = json.loads(out)
+    assert any("no row has the class 'fair'" in line for line in found["warnings"])
+    # What no row shows is not ruled out.
+    chances, _ = probabilities(tmp_path / "a" / "model", texts)
+    assert chances[:, 1].min() > 0.01
 
 
 def test_rows_of_the_training_set_are_left_out(calmix, run, tmp_path):
@@ -181,7 +209,7 @@ def test_a_temperature_from_perturbed_validation_rows(calmix, run, tmp_path):
     assert again["temperature"] == found["temperature"]
 
 
-@pytest.mark.parametrize("method", ["pseudocal", "transcal", "em-label-shift"])
+@pytest.mark.parametrize("method", ["pseudocal", "transcal", "em-label-shift", "lascal", "density"])
 def test_unlabelled_rows_need_a_named_method_and_it_says_what_it_is_worth(
     calmix, run, noisy, tmp_path, method
 ):
@@ -218,7 +246,7 @@ def test_mixing_at_inference_with_the_whole_of_one_row_is_that_row(run):
 def test_what_does_not_go_together_is_refused(calmix, run, noisy, tmp_path):
     for arguments, message in (
         (("adapt", run, "--output", tmp_path / "a"), "nothing to adapt to"),
-        (("adapt", run, "--labelled", noisy, "--perturbed", "--output", tmp_path / "a"), "two things"),
+        (("adapt", run, "--labelled", noisy, "--perturbed", "--output", tmp_path / "a"), "several kinds"),
         (("adapt", run, "--unlabelled", noisy, "--output", tmp_path / "a"), "no method is known to work"),
         (("adapt", run, "--perturbed", "--method", "transcal", "--output", tmp_path / "a"), "--unlabelled"),
         (("adapt", run, "--suggest", 5, "--output", tmp_path / "a.csv"), "--suggest and --from"),
@@ -279,6 +307,7 @@ def test_images(calmix, tmp_path):
         ("--labelled", tmp_path / "test.npz"),
         ("--unlabelled", tmp_path / "test.npz", "--method", "em-label-shift"),
         ("--unlabelled", tmp_path / "test.npz", "--method", "transcal"),
+        ("--unlabelled", tmp_path / "test.npz", "--method", "density"),
     ):
         output = tmp_path / asked[-1] if asked[0] == "--unlabelled" else tmp_path / asked[0].strip("-")
         code, out, err = calmix("adapt", run, *asked, "--output", output, "--json")

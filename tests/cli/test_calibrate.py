@@ -114,7 +114,7 @@ def test_too_few_rows_to_hold_any_out_are_said(calmix, tmp_path):
         "calibrate", tmp_path / "p.parquet", "--fit-on", tmp_path / "p.parquet", "--output", tmp_path / "c"
     )
     assert code == 0, err
-    assert "no metric is held out: there are too few rows to repeat the fit" in out
+    assert "no metric is held out: there are too few rows for cross-validation" in out
     assert (tmp_path / "c" / "report.html").is_file()
 
 

@@ -280,7 +280,7 @@ def test_images_for_a_text_checkpoint_and_texts_for_an_image_run(calmix, data, e
     )
     assert (code, "no column 'image'" in err) == (2, True)
     code, _, err = calmix("evaluate", tmp_path / "run" / "predictions" / "test.parquet", "--mc-dropout", 3)
-    assert (code, "--mc-dropout asks a network" in err) == (2, True)
+    assert (code, "--mc-dropout needs a network" in err) == (2, True)
 
 
 def test_images_of_another_size_are_brought_to_that_of_training(calmix, data, tmp_path):

@@ -309,7 +309,7 @@ def test_options_out_of_range(complaint, run):
     assert "--fraction is 0" in complaint(run, "--fraction", 0)
     assert "--percentile is 99; give a share, such as 0.33 or 0.99" in complaint(run, "--percentile", 99)
     assert "--runs is 3; give 1 or 2" in complaint(run, "--retrain", "--runs", 3)
-    assert "--epochs is for passes; add --retrain" in complaint(run, "--epochs", 3)
+    assert "--epochs needs threshold passes; add --retrain" in complaint(run, "--epochs", 3)
     assert "--epochs is 0" in complaint(run, "--retrain", "--epochs", 0)
     assert "no output directory; give --output" in complaint(run, output=None)
 

@@ -269,7 +269,7 @@ def test_too_few_validation_rows_certify_nothing_and_what_they_do_certify_is_sai
     code, out, err = calmix(*asked)
     assert code == 0, err
     assert "400 validation rows certify no threshold for accuracy 0.999" in out
-    assert "what these 400 rows do certify" in out
+    assert "these 400 rows certify, jointly" in out
     assert "coverage 0.0%" in out
     assert {row["accept"] for row in answers(tmp_path / "a.csv")} == {"false"}
     result = json.loads(calmix(*asked, "--json")[1])

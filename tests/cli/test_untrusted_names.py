@@ -148,7 +148,7 @@ def test_a_map_is_not_written_over_files_of_others(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     check_map_directory(tmp_path)
     (tmp_path / "noise.parquet").write_text("mine")
-    with pytest.raises(UserError, match=r"noise\.parquet: this file is in the way"):
+    with pytest.raises(UserError, match=r"noise\.parquet: this file does not belong"):
         check_map_directory(tmp_path)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calmix.data import checks
+from calmix.data.duplicates import first_places, repeated
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 
@@ -111,7 +112,7 @@ def test_truncated_share():
     finding = checks.truncated_share(lengths > 128, 128, "test")
     assert (finding.severity, finding.count) == ("warning", 2)
     assert str(finding) == (
-        "warning: test: 2 of 4 rows (50.0 %) are longer than 128 tokens and lose their end"
+        "warning: test: 2 of 4 rows (50.0 %) are longer than 128 tokens and are truncated"
     )
     assert checks.truncated_share([False] * 9 + [True], 128).severity == "note"
     assert checks.truncated_share([False], 128).count == 0
@@ -185,3 +186,14 @@ def test_labels_that_differ_in_case_blanks_or_separators_are_pointed_out():
     )
     assert finding.rows == (("r3", ""), ("r4", ""))
     assert checks.label_spellings(make(["a", "b"], labels=[0, 1])) == []
+
+
+@given(st.lists(st.integers(0, 6), max_size=30), st.lists(st.integers(0, 9), max_size=10))
+def test_repeated_and_first_places_are_those_of_a_dictionary(known, wanted):
+    places = {}
+    for position, key in enumerate(known):
+        places.setdefault(key, []).append(position)
+    keys = np.array([b"%d" % key for key in known], dtype="S16")
+    others = np.array([b"%d" % key for key in wanted], dtype="S16")
+    assert repeated(keys) == [group for group in places.values() if len(group) > 1]
+    assert first_places(others, keys).tolist() == [places.get(key, [-1])[0] for key in wanted]

@@ -1,6 +1,7 @@
 """Every command of the documentation works: each page is run with a tiny network."""
 
 import contextlib
+import re
 import sys
 from pathlib import Path
 
@@ -59,3 +60,16 @@ def console_blocks(text: str) -> list[str]:
 
 def commands(text: str) -> list[str]:
     return [command.text for block in console_blocks(text) for command in commands_of(block)]
+
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)|!\[[^\]]*\]\(([^)\s]+)\)")
+READ_ON_GITHUB = [*ROOT.glob("*.md"), *(ROOT / "results").rglob("*.md"), *(ROOT / ".github").rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", READ_ON_GITHUB, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_files(page):
+    """Those of `docs/` are checked by the build, where a broken one is a warning, and a warning an error."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = [first or second for first, second in LINK.findall(text)]
+    inside = [one for one in targets if not one.startswith(("http://", "https://", "mailto:"))]
+    assert [one for one in inside if not (page.parent / one).exists()] == []

@@ -174,7 +174,7 @@ def test_a_file_without_predicted_labels_is_read_too(tmp_path):
         ({"label": [0, 2**40]}, "column 'label': from 0 to 1099511627776, no class indices"),
         ({"row_id": [{"a": 1}, {"a": 2}]}, "column 'row_id': values of the type struct<a: int64> have no"),
         ({"row_id": [b"\xff", b"a"]}, "column 'row_id': values of the type binary have no text form"),
-        ({"row_id": ["a", "a"]}, "row id 'a' stands twice"),
+        ({"row_id": ["a", "a"]}, "row id 'a' occurs twice"),
         ({"row_id": ["a", None]}, "row 2, column 'row_id': no row id"),
     ],
 )

@@ -177,7 +177,7 @@ def test_the_csv_that_the_aum_package_writes(tmp_path):
         ("sample_id,aum\n1,2.0\n2,high\n", "row 2, column 'aum': 'high' is not a finite number"),
         ("sample_id,aum\n1,2.0\n2,\n", "row 2, column 'aum': '' is not a finite number"),
         ("sample_id,aum\n1,nan\n", "row 1, column 'aum': 'nan' is not a finite number"),
-        ("sample_id,aum\n1,2.0\n1,3.0\n", "row id '1' stands twice"),
+        ("sample_id,aum\n1,2.0\n1,3.0\n", "row id '1' occurs twice"),
         ("sample_id,aum\n1,2.0,3\n", "row 1: 3 fields"),
         ("", "the file is empty"),
     ],

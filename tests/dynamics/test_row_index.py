@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from calmix.dynamics.row_index import RowIndex, as_row_ids
+from calmix.dynamics import row_index
+from calmix.dynamics.row_index import RowIndex, as_row_ids, first_repeated
 
 
 def test_finds_every_id_wherever_it_stands():
@@ -27,7 +28,7 @@ def test_strings_and_integers_are_not_confused():
 
 
 def test_a_repeated_id_is_refused():
-    with pytest.raises(ValueError, match="'b' stands twice"):
+    with pytest.raises(ValueError, match="'b' occurs twice"):
         RowIndex(["a", "b", "c", "b"])
 
 
@@ -44,3 +45,13 @@ def test_other_kinds_of_ids_are_refused(ids):
 def test_no_rows_know_no_ids():
     with pytest.raises(ValueError, match="unknown row id 'a'"):
         RowIndex([]).positions(["a"])
+
+
+def test_the_smallest_repeated_id_is_found_and_colliding_hashes_are_not_one(monkeypatch):
+    ids = np.array([f"row-{number}" for number in range(1000)])
+    assert first_repeated(ids) is None
+    assert first_repeated(np.append(ids, ["row-77", "row-500"])) == "row-500"
+    assert first_repeated(np.append(np.arange(5), [3, 2])) == 2
+    assert first_repeated(np.array([], dtype=np.str_)) is None
+    monkeypatch.setattr(row_index, "_hashes", lambda texts: np.zeros(len(texts), dtype=np.uint64))
+    assert first_repeated(ids) is None

@@ -209,6 +209,26 @@ def test_killed_twenty_times_it_ends_with_the_same_summary(tiny, tmp_path):
         assert not (broken / "runs" / name / "checkpoints").exists()
 
 
+@pytest.mark.processes
+def test_ray_workers_share_one_store_and_give_what_local_processes_give(made, tiny, tmp_path):
+    """Two at a time; the guided runs find the plain runs that other workers have made."""
+    base = tiny(tmp_path / "ray")
+    config = CompareConfig(base, methods=("aum-saliency",), seeds=(0, 1), executor="ray", workers=2)
+    results = compare(config)
+    assert results.failures == []
+    assert len(finished(config.directory)) == 4  # no first stage was made twice
+    local, by_ray = (
+        {(r["run"], r["split"], r["stage"]): {**r, "seconds": None} for r in all_of.select(arm="plain")}
+        for all_of in (made[1], results)
+    )
+    assert by_ray == local
+    ends = {name: time_ns / 1e9 for name, time_ns in finished(config.directory).items()}
+    lasted = {record["run"]: record["seconds"] for record in results.runs}
+    assert any(
+        ends[one] - lasted[one] < ends[other] < ends[one] for one in ends for other in ends if one != other
+    ), "no two runs were made at a time"
+
+
 def test_settings_that_nobody_gives_are_chosen_said_once_and_kept(tiny, tmp_path, capfd):
     base = tiny(tmp_path / "cmp", learning_rate=None, epochs=None, train_rows=16)
     config = CompareConfig(base=base, methods=("plain", "cls-mixup"), seeds=(0,))

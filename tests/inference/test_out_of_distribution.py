@@ -96,7 +96,7 @@ def test_the_command(calmix, run, folder):
     assert all(sum(heights) == pytest.approx(1) for one in shares.values() for heights in one.values())
     page = (run.path / "ood.html").read_text()
     assert result["report"] == str(run.path / "ood.html")
-    for said in ("Does the model know", "gaussian noise", "confidence, MC", "FPR@95"):
+    for said in ("Does the model detect", "gaussian noise", "confidence, MC", "FPR@95"):
         assert said in page
 
 
@@ -339,7 +339,7 @@ def test_a_comparison_shows_its_methods_side_by_side(calmix, folder, run, tmp_pa
     assert record["auroc_mean"] == pytest.approx(np.mean([one["auroc"] for one in alone]))
     assert record["fpr95_std"] == pytest.approx(np.std([one["fpr95"] for one in alone], ddof=1))
     page = (tmp_path / "comparison" / "ood.html").read_text()
-    for said in ("Which method knows", "gaussian noise", "MC dropout", "input-mixup"):
+    for said in ("Which method detects", "gaussian noise", "MC dropout", "input-mixup"):
         assert said in page
     code, out, err = calmix("ood", tmp_path / "comparison", *question)
     assert code == 0, err

@@ -50,7 +50,7 @@ def rows(path) -> None:
     table = read_table(path)
     for name in table.names:
         if table.names.count(name) == 1:
-            assert len(table.read_column(name)) == table.row_count
+            assert len(list(table.read_column(name))) == table.row_count
 
 
 def batches(path) -> None:

@@ -120,7 +120,7 @@ def read(place: Path, reader: str) -> None:
     if reader in ("predictions", "rows") and place.is_file():
         table = read_table(place)
         for name in table.names:
-            table.read_column(name)
+            list(table.read_column(name))
         for batch in table_batches(place, batch_rows=7, text_columns=("row_id",)):
             batch.validate(full=True)
     if reader == "predictions":

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,6 +20,7 @@ from calmix.calibration.predictions import Predictions
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.dynamics.training_dynamics import TrainingDynamics
 from calmix.io.run_directory import RunDirectory, write_json, write_yaml
+from recorded_results import comparison_record, detection_record, ood_comparison_record
 
 LABELS = ("<b>joy</b>", "R&D | sales", "it's")
 TEMPERATURE = 1.75
@@ -213,6 +215,21 @@ def finished(tmp_path_factory) -> RunDirectory:
 def own_run(tmp_path) -> RunDirectory:
     """A run of the test's own."""
     return build_run(tmp_path / "own")
+
+
+@pytest.fixture
+def compared() -> dict[str, Any]:
+    return comparison_record()
+
+
+@pytest.fixture
+def detected() -> dict[str, Any]:
+    return detection_record()
+
+
+@pytest.fixture
+def detected_by_method() -> dict[str, Any]:
+    return ood_comparison_record()
 
 
 @pytest.fixture(scope="session")

@@ -16,65 +16,14 @@ from calmix.report.comparison.comparison_tables import (
 from calmix.report.comparison.effects import difference_forest, headline_forest
 from calmix.report.pages.page import render
 from calmix.report.tables import WEAK_ECE_NOTE
+from recorded_results import NASTY
 
-NASTY = "mix <b>a|b</b>"
 METRICS = ("accuracy", "nll", "brier", "ece")
 
 
-def summary_record(split, arm, stage, value, *, seeds=3, better=()):
-    means = {f"{metric}_mean": value for metric in METRICS}
-    deviations = {f"{metric}_std": 0.01 if seeds > 1 else None for metric in METRICS}
-    return {
-        "split": split, "arm": arm, "stage": stage, "method": arm, "options": {}, "n": 1234, "seeds": seeds,
-        "in_sample": split == "validation" and stage == "calibrated", "better": list(better),
-        **means, **deviations,
-    }  # fmt: skip
-
-
-def difference_record(split, arm, stage, reference_stage, metric, low, high, *, seeds=3):
-    return {
-        "split": split, "arm": arm, "stage": stage, "reference": "plain", "reference_stage": reference_stage,
-        "metric": metric, "difference": (low + high) / 2, "low": low, "high": high, "seeds": seeds,
-        "p": 0.01, "p_holm": 0.02, "significant": low > 0 or high < 0,
-    }  # fmt: skip
-
-
 @pytest.fixture
-def data():
-    arms = [
-        {"name": name, "method": name, "options": {}, "settings": {}, "reference": "plain",
-         "seeds": [0, 1, 2], "seconds": 75.0}
-        for name in ("plain", NASTY)
-    ]  # fmt: skip
-    stages = ("uncalibrated", "calibrated")
-    values = {("plain", "uncalibrated"): 0.5, ("plain", "calibrated"): 0.4, (NASTY, "uncalibrated"): 0.3,
-              (NASTY, "calibrated"): 0.2}  # fmt: skip
-    return {
-        "output": "runs/compared",
-        "recommendation": {
-            "verdict": "better", "sentence": "`mix` lowers NLL by 0.2.", "choice": "Chosen: `mix`.",
-            "chosen": NASTY, "seed": 1, "run": "abc", "model": "compared/runs/abc/model",
-            "alternative": "plain", "alternative_model": "compared/runs/def/model",
-            "lines": ("in domain: NLL −0.2: better",), "next_step": "About 6 seeds would tell.",
-            "next_seeds": (0, 1), "command": "calmix compare --seeds 0,1",
-            "notes": ("`mix`: 1 of 3 runs has not learned",),
-        },
-        "arms": arms,
-        "summary": [
-            summary_record(split, arm, stage, value, better=["nll"] if value == 0.2 else [])
-            for split in ("validation", "test")
-            for (arm, stage), value in values.items()
-        ],
-        "differences": [
-            difference_record(split, NASTY, stage, reference, metric, -0.05, high)
-            for metric, high in zip(METRICS, (0.02, -0.01, 0.02, 0.02), strict=True)
-            for split in ("validation", "test")
-            for stage in stages
-            for reference in stages
-        ],
-        "failures": [{"arm": NASTY, "seed": 2, "reason": "out of <memory>", "run": "x"}],
-        "config": {"model": "some/model", "methods": ["plain", NASTY]},
-    }  # fmt: skip
+def data(compared):
+    return compared
 
 
 def test_a_cell_is_mean_and_deviation_and_the_best_is_marked(data):

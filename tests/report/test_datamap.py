@@ -10,6 +10,7 @@ from calmix.dynamics.dynamics_file import datamap_table
 from calmix.dynamics.importers import read_aum_values
 from calmix.dynamics.recorder import DynamicsRecorder
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.report.maps import datamap as datamap_page
 from calmix.report.maps.datamap import render_datamap, write_datamap_html
 from calmix.report.pages.page import shown
 from opened_page import OpenedPage
@@ -37,6 +38,18 @@ def made_up(rows, epochs=4, seed=0):
 
 def block(page, name):
     return json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page)[1])
+
+
+def test_of_more_rows_than_a_browser_can_draw_the_list_and_a_sample_are_on_the_page(monkeypatch):
+    monkeypatch.setattr(datamap_page, "MOST_LISTED", 5)
+    monkeypatch.setattr(datamap_page, "MOST_DRAWN", 20)
+    datamap, texts = made_up(300)
+    page = render_datamap(datamap_table(datamap), texts, "Map")
+    shown = block(page, "texts")
+    assert block(page, "meta")["count"] == len(shown["ids"]) == len(set(shown["ids"])) == 20
+    assert set(datamap.row_ids[np.argsort(datamap.aum)[:5]]) <= set(shown["ids"])
+    assert shown["texts"] == [f"the text of row {row[6:]}, film" for row in shown["ids"]]
+    assert "the 5 rows listed first and 15 others drawn at random, of 300 rows over 4 epochs" in page
 
 
 class TestPage:
@@ -124,9 +137,6 @@ class Page(OpenedPage):
         file = self.downloaded(f"{name}.csv", lambda: self.click(button))
         with file.open(newline="", encoding="utf-8") as lines:
             return list(csv.DictReader(lines))
-
-    def errors(self):
-        return [line for line in self.browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")]
 
 
 @pytest.fixture(scope="module")
@@ -280,13 +290,11 @@ class TestInTheBrowser:
         page.wait(lambda: page.place("train-5") == pytest.approx(before, abs=0.01))
 
     def test_dark_readers_get_a_dark_page(self, page):
-        emulate = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", emulate)
         corner = (
             "return [...document.getElementById('points').getContext('2d').getImageData(1, 1, 1, 1).data]"
         )
-        page.wait(lambda: max(page.script(corner)[:3]) < 80)
-        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        with page.seen(width=1300, theme="dark"):
+            page.wait(lambda: max(page.script(corner)[:3]) < 80)
 
     def test_a_source_with_nothing_but_aums_is_shown_in_their_order(self, browser, tmp_path):
         (tmp_path / "aum_values.csv").write_text("sample_id,aum\nx,3.5\ny,-2.0\nz,1.0\n")

@@ -12,39 +12,12 @@ from calmix.report.ood.ood_comparison import (
 from calmix.report.ood.ood_report import READING
 from calmix.report.pages.page import render
 
-METRICS = ("auroc", "aupr_in", "aupr_out", "fpr95")
 NOTE = "2 of 5 runs have no saved model and are left out"
 
 
-def record(arm, score, stage, *, seeds):
-    found = {"out": "letters", "arm": arm, "score": score, "stage": stage, "seeds": seeds}
-    for metric in METRICS:
-        found |= {
-            f"{metric}_mean": 0.9,
-            f"{metric}_std": 0.02 if seeds > 1 else None,
-            f"{metric}_ci": [0.85, 0.93] if seeds == 1 else None,
-        }
-    return found
-
-
 @pytest.fixture
-def result():
-    """The first method with two seeds, the second with one."""
-    ways = (("msp", "uncalibrated"), ("msp", "calibrated"), ("mc_msp", "uncalibrated"))
-    seeds = {"plain": 2, "erl": 1}
-    return {
-        "comparison": "runs/compared",
-        "in": "test",
-        "sets": [{"name": "test", "rows": 60}, {"name": "letters", "rows": 50}],
-        "summary": [record(arm, *way, seeds=number) for arm, number in seeds.items() for way in ways],
-        "confidence": [
-            {"set": "letters", "arm": arm, "stage": "mc_dropout", "confidence_mean": 0.7,
-             "confidence_std": 0.01 if number > 1 else None}
-            for arm, number in seeds.items()
-        ],
-        "runs": [{}] * 3,
-        "notes": [NOTE],
-    }  # fmt: skip
+def result(detected_by_method):
+    return detected_by_method
 
 
 def test_one_seed_shows_its_interval_over_rows(result):

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from calmix.calibration.integrations.reliability_figure import MARKS
 from calmix.calibration.metrics.binning import reliability_bins
 from calmix.calibration.predictions import Predictions
-from calmix.report.run.reliability import DIAGRAM, MARKS, noise_band, reliability_chart, reliability_table
+from calmix.calibration.uncertainty.noise_band import noise_band
+from calmix.report.run.reliability import DIAGRAM, reliability_chart, reliability_table
 
 from .conftest import share
 

@@ -103,7 +103,7 @@ def test_the_first_screen_judges_every_split_that_calibration_did_not_see(finish
     assert sentence(finished.metrics()).replace("`", "") in page.text
     for split in ("test", "news"):
         values = splits[split]["calibrated"]
-        assert f"is right on {100 * values['accuracy']:.1f} %" in page.text
+        assert f"accuracy {100 * values['accuracy']:.1f} %" in page.text
 
 
 @pytest.mark.parametrize("bound", ["lower", "upper"])

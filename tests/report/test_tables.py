@@ -127,9 +127,9 @@ def difference(metric, value, limits):
 
 def test_tables_of_differences_say_that_those_in_ece_are_weak():
     likelihood = difference("nll", -0.2, [-0.3, -0.1])
-    assert difference_table([likelihood]).notes == ("* the interval does not hold 0",)
+    assert difference_table([likelihood]).notes == ("* the interval excludes 0",)
     table = difference_table([likelihood, difference("ece", 0.02, [-0.01, 0.03])])
-    assert table.notes == ("* the interval does not hold 0", WEAK_ECE_NOTE)
+    assert table.notes == ("* the interval excludes 0", WEAK_ECE_NOTE)
 
 
 def test_a_difference_outside_its_interval_says_why():

@@ -1,4 +1,4 @@
-"""Preset files are read strictly: what is wrong is one line that names the file and the place."""
+"""Preset files are read strictly: what is wrong gives one line that names the file and the place."""
 
 import copy
 

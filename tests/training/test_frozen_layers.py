@@ -7,7 +7,7 @@ from safetensors.numpy import load_file
 from transformers import AutoModelForSequenceClassification
 
 from calmix.calibration.files.prediction_files import read_predictions
-from calmix.data.batches.state_cache import StateCache
+from calmix.data.batches.state_cache import GIB, StateCache
 from calmix.models.frozen_prefix import FrozenPrefix
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.stages import train_staged
@@ -71,7 +71,7 @@ def test_activations_are_computed_once_for_seeds_methods_and_passes(train, monke
     )
     train("first")
     count = len(computed)
-    assert 0 < count <= 96 + 48
+    assert 0 < count <= 96 + 48 + 48
     train("passes", method="tdmixup", seed=1)  # a plain run, two threshold passes and a guided run
     assert len(computed) == count
     train("student", student_layers=2, freeze_layers=1, epochs=1)
@@ -136,4 +136,15 @@ def test_the_cache_is_found_in_one_place(train, tmp_path):
     train("run")
     (place,) = (path for path in (tmp_path / "cache" / "activations").iterdir() if path.is_dir())
     assert place.name.endswith("-float32")
-    assert len(StateCache(place, 32).entries) <= 96 + 48
+    assert len(StateCache(place, 32).entries) <= 96 + 48 + 48
+
+
+def test_test_rows_without_room_in_the_cache_pass_through_the_whole_network(train, tmp_path, monkeypatch):
+    first = train("first")
+    (place,) = (path for path in (tmp_path / "cache" / "activations").iterdir() if path.is_dir())
+    size = sum(file.stat().st_size for file in place.iterdir())
+    monkeypatch.setenv("CALMIX_CACHE", str(tmp_path / "small"))
+    second = train("second", freeze_cache_limit=0.9 * size / GIB)
+    (place,) = (path for path in (tmp_path / "small" / "activations").iterdir() if path.is_dir())
+    assert 0 < len(StateCache(place, 32).entries) <= 96 + 48
+    np.testing.assert_allclose(logits(second), logits(first), atol=1e-5)

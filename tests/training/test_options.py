@@ -21,7 +21,7 @@ BESIDE = {"aum_filter": {"train_region": "easy"}}
 SPELLED = {
     "optimizer": "sgd:momentum=0.5", "schedule": "constant", "augment": "flip", "method": "focal",
     "lora": "rank=2", "bins": (10, 100), "label_map": {"0": "no"}, "class_weights": "a=2",
-    "label_prob_columns": ("p_*",),
+    "label_prob_columns": ("p_*",), "report_to": ("mlflow", "wandb"),
     "trainer": {"weight_decay": 0.1},
 }  # fmt: skip
 

@@ -121,7 +121,7 @@ def test_a_student_learns_from_a_run(run, frames, small, tmp_path):
             {"validation": [{"text": " ", "label": "negative"}]},
             r"validation \(in memory\), row 1",
         ),
-        ({"texts": ["a"]}, "texts and labels stand in place of train"),
+        ({"texts": ["a"]}, "texts and labels replace train"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(frames, tmp_path, options, message):

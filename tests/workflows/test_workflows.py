@@ -108,7 +108,7 @@ class TestPredict:
         assert all(found.accept)
         texts = api.predict(run, frames("other")["text"].tolist())
         assert texts.confidence == found.confidence
-        with pytest.raises(UserError, match="nothing says which answers to accept"):
+        with pytest.raises(UserError, match="no rule for which predictions to accept"):
             _ = texts.accept
         assert "confidence" in str(found)
 

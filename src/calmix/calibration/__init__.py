@@ -14,6 +14,7 @@ class_names    Classes are matched by name, however their names are spelled; nev
 conformal      Prediction sets that hold the true class with a chosen probability
 differences    Two models on the same rows: the difference of every metric, with its paired interval
 evaluation     Everything calmix says about one set of predictions, in one pass over the rows
+fit_uncertainty  What the fit of a calibrator adds to the uncertainty of metrics on other rows
 held_out       What calibration brings on rows that it was not fitted on
 input_checks   What the metrics accept: arrays are made float64 and refused, never repaired
 predictions    Predictions that know what they are: logits or probabilities, with labels

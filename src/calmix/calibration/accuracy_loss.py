@@ -1,4 +1,4 @@
-"""How much of the accuracy that is lost out of domain confidence loses too.
+"""How much of the drop in accuracy out of domain the mean confidence follows.
 
     confidence_follows = (confidence in domain - confidence there) / (accuracy in domain - accuracy there)
 

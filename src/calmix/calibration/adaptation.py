@@ -1,4 +1,4 @@
-"""Recalibration for another domain from a few labelled rows of it: how strongly to shrink, what was gained.
+"""Recalibration for another domain from a few labelled rows of it: how strongly to shrink, and the gain.
 
 The fit is `ShrunkScaling`: a temperature and class biases, drawn towards the calibration that the model has.
 How strongly is chosen by cross-validation on the rows, among `PENALTIES` and "no change". What that gains is

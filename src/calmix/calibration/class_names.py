@@ -1,4 +1,4 @@
-"""Classes are matched by name, however their names are spelled; never by where they stand.
+"""Classes are matched by name, whatever its spelling; never by position.
 
 `True`, `true` and `TRUE` are one name, `1` and `1.0` another. Where two classes are called 0 and 1, true is
 1 and false is 0, and the other way round. A spelling that two classes share names neither of them.

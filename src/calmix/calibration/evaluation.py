@@ -1,4 +1,4 @@
-"""Everything calmix says about one set of predictions, in one pass over the rows.
+"""All metrics of one set of predictions, in one pass over the rows.
 
 `evaluate` is the one-shot form. `RunningEvaluation` takes the rows in batches: it keeps eight bytes a row
 (confidence and correctness, for the metrics that rank rows) and a fixed number of sums, so that tens of

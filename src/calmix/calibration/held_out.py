@@ -1,13 +1,14 @@
 """What a calibrator does to rows that it was not fitted on.
 
-Metrics of the fitting rows flatter the calibrator; metrics of other rows do not. Where there are no others,
+Metrics of the fitting rows are optimistic; metrics of other rows are not. Where there are no others,
 the fit is repeated on four fifths of the rows and measured on the last fifth, five times over.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.base import clone
 from calmix.calibration.calibrators.calibrator import Calibrator
 from calmix.calibration.calibrators.folds import FOLDS, fold_of_row
 from calmix.calibration.evaluation import evaluate
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.predictions import Predictions
 
 FEWEST_ROWS = 10
@@ -32,10 +34,16 @@ class HeldOut:
     after: Predictions
     before_in_sample: bool = False
     """True where something in `before` was fitted on these rows: a run's own temperature on validation."""
+    fit: FitUncertainty | None = None
+    """Of the calibrator between the two, where the rows that it was fitted on are others and known."""
+    binning: Mapping[str, Any] = field(default_factory=dict)
+    """`bins` and `closed` of the metrics."""
 
     def metrics(self) -> dict[str, Any]:
         """Ready for JSON: `measured`, and all metrics under `before` and `after`."""
-        before, after = evaluate(self.before), evaluate(self.after)
+        before, after = (evaluate(one, **self.binning) for one in (self.before, self.after))
+        if self.fit is not None:
+            after = self.fit.widened(after, self.before, **self.binning)
         if self.before_in_sample:
             before["in_sample"] = True
         return {"measured": self.measured, "before": before, "after": after}

@@ -1,4 +1,4 @@
-"""What the metrics accept: arrays are made float64 and refused, never repaired, where they make no sense.
+"""What the metrics accept: arrays become float64; invalid values are refused, never repaired.
 
 Every refusal is a `ValueError` that says what is wrong and in which row (counted from 0). Files know rows
 and columns by other names, so a row that is known travels along in `BadRow.row`.

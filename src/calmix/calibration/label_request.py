@@ -6,7 +6,7 @@
 
 The numbers n_h follow Neyman (1934): proportional to N_h times the standard deviation within the stratum of
 what is to be measured. Whether a row is right is a coin of probability c, its confidence, so that is
-sqrt(c (1 - c)): more labels where the model is unsure. Every stratum gets at least two rows.
+sqrt(c (1 - c)): more labels at low confidence. Every stratum gets at least two rows.
 
 The weighted sum over the sample has the sum over all rows as its expectation (Horvitz & Thompson, 1952).
 """

@@ -1,4 +1,4 @@
-"""`calmix adapt`: recalibrate a model for the data that it is used on."""
+"""`calmix adapt`: recalibrate a model for the data you deploy it on."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ def adapt(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="For --unlabelled: pseudocal, transcal or em-label-shift. Without: the verdicts."),
+        typer.Option(
+            help="For --unlabelled: pseudocal, transcal, em-label-shift, lascal or density. "
+            "Without it, prints our results."
+        ),
     ] = None,
     perturbed: Annotated[
         bool,
-        typer.Option("--perturbed", help="No data of the new domain: damaged validation rows of the run."),
+        typer.Option("--perturbed", help="Fit on perturbed validation rows of the run, without new data."),
     ] = False,
     suggest: Annotated[
         int | None, typer.Option(help="Write this many rows of --from to a file, to be labelled.")
@@ -44,7 +47,7 @@ def adapt(
     output: Annotated[
         Path | None, typer.Option(help="The directory to create; with --suggest, the file.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same draws and folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws and folds.")] = 0,
     text_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
     choices_column: Annotated[str | None, typer.Option(help="Default: as in training.")] = None,
@@ -57,13 +60,13 @@ def adapt(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recalibrate a model for the data that it is used on.
+    """Recalibrate a model for the data you deploy it on.
 
     Example: calmix adapt run --suggest 50 --from tickets.csv --output to_label.csv
 
     Example: calmix adapt run --labelled to_label.csv --output adapted
 
-    Without any data of the new domain: a temperature for rows unlike the training rows.
+    Without data of the new domain: a temperature fitted on perturbed validation rows.
 
     Example: calmix adapt run --perturbed --output robust
     """

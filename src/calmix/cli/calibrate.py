@@ -57,7 +57,7 @@ def calibrate(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a calibrator and, where it folds, write a checkpoint whose plain softmax is calibrated.
+    """Fit a calibrator and, if it folds into the head, write a checkpoint with calibrated plain softmax.
 
     Example: calmix calibrate checkpoint --fit-on validation.csv --method temperature --output calibrated
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.training.configuration import METHODS, TAUGHT
 from calmix.training.options import COMMON
@@ -23,7 +23,7 @@ COMPARISON = "Comparison"
 @with_training_options(
     without=(*TAUGHT, "method", "seed", "plain_run", "trust_remote_code"),
     output={"help": "The directory of the comparison. The same command again continues it."},
-    threads={"help": "CPU threads of each run; fixed by the first."},
+    threads={"help": "CPU threads of each run, the same for all runs of a comparison."},
 )
 def compare(
     context: typer.Context,
@@ -48,7 +48,7 @@ def compare(
     executor: Annotated[
         str,
         typer.Option(
-            help="'local' processes, 'ray': a cluster or a local one, or 'inline': in this process.",
+            help="'local' processes, a 'ray' cluster, or 'inline' in this process.",
             rich_help_panel=COMPARISON,
         ),
     ] = "local",
@@ -62,7 +62,7 @@ def compare(
     margin: Annotated[
         float | None,
         typer.Option(
-            help="Points of accuracy within which a method is no worse (with 0.02 of NLL each); default: 1.",
+            help="Within this many points of accuracy (0.02 of NLL each) a method is no worse. Default: 1.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -75,23 +75,24 @@ def compare(
     ensemble: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the best method's seeds as one ensemble, calibrated after averaging, there.",
+            help="Directory for an ensemble of the best method's seeds, calibrated after averaging.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
     student: Annotated[
         Path | None,
         typer.Option(
-            help="Also train one student of that ensemble there; needs --keep-models all.",
+            help="Directory for one student of that ensemble; needs --keep-models all.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
     arm: Annotated[
         str | None,
         typer.Option(
-            help="Of --ensemble and --student: another method than the best.", rich_help_panel=COMPARISON
+            help="The method of --ensemble and --student. Default: the best.", rich_help_panel=COMPARISON
         ),
     ] = None,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,14 +106,18 @@ def compare(
     Example: calmix compare --methods plain,cls-mixup --seeds 0,1,2 --train reviews.csv --test test.csv
     --test books=books.csv --output comparison
     """
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.compare import OWN, Comparison, compare_runs
 
+    check_figures(figures)
     values = training_values(context)
     if from_directory is not None:
         made = Comparison.open(from_directory, margin=margin, output=values.get("output"))
     else:
         own = {name: value for name, value in context.params.items() if name in OWN}
         made = compare_runs({**values, **own})
+    if figures is not None:
+        made.write_figures(figures)
     combined = combine(made, ensemble, student, arm)
     show_comparison(made, as_json=as_json, combined=combined)
 

@@ -1,4 +1,4 @@
-"""`calmix demo`: see it work on real data, with nothing but the package index."""
+"""`calmix demo`: a comparison on real data that come with the package."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, Config
+from calmix.cli.options import AsJson, Config, Figures
 from calmix.cli.train import run_training
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.training.options import COMMON, RUN
@@ -27,6 +27,7 @@ def distill(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run that was interrupted.", rich_help_panel=RUN)
     ] = False,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,4 +46,4 @@ def distill(
         from calmix.workflows.distill import with_network_of
 
         values = with_network_of(values["teacher"][0], values)
-    run_training(values, resume=resume, as_json=as_json)
+    run_training(values, resume=resume, as_json=as_json, figures=figures)

@@ -1,4 +1,4 @@
-"""`calmix evaluate`: how well calibrated are the predictions one already has?"""
+"""`calmix evaluate`: how well calibrated are existing predictions?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from calmix.cli.options import (
     AsJson,
     ClassNames,
     Config,
+    Figures,
     LabelColumns,
     LabelSeparator,
     LogitColumns,
@@ -43,12 +44,13 @@ def evaluate(
     ] = "15",
     closed: Annotated[str, typer.Option(help="Side on which a bin is closed: right or left.")] = "right",
     notion: Annotated[
-        str, typer.Option(help="Confidence that the errors measure: top_label, classwise or positive.")
+        str,
+        typer.Option(help="Probabilities that calibration errors measure: top_label, classwise or positive."),
     ] = "top_label",
     intervals: Annotated[
         bool, typer.Option("--intervals/--no-intervals", help="95 % intervals and the noise floor.")
     ] = True,
-    seed: Annotated[int, typer.Option(help="For the random draws behind the intervals.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
     model: Annotated[
         Path | None, typer.Option(help="A checkpoint directory (or a run) to predict --data with.")
     ] = None,
@@ -72,7 +74,7 @@ def evaluate(
     label_columns: LabelColumns = None,
     weight_column: Annotated[
         str | None,
-        typer.Option(help="Weights of rows, of --data and of predictions files. Default: all count alike."),
+        typer.Option(help="Weights of rows, of --data and of predictions files. Default: equal weights."),
     ] = None,
     image_column: Annotated[str | None, typer.Option(help="Column of --data. Default: image.")] = None,
     max_length: Annotated[
@@ -80,7 +82,7 @@ def evaluate(
     ] = None,
     slice: Annotated[
         str | None,
-        typer.Option(help="COLUMN: every metric also for each value of it, and the worst value."),
+        typer.Option(help="COLUMN: also every metric for each of its values; the worst is named."),
     ] = None,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, by split.")
@@ -92,6 +94,7 @@ def evaluate(
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",
     trust_remote_code: TrustRemoteCode = False,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +102,7 @@ def evaluate(
 
     Example: calmix evaluate before.parquet after.parquet
 
-    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog,p_fox
+    Example: calmix evaluate scores.csv --label-column truth --prob-columns p_cat,p_dog --class-names cat,dog
 
     Example: calmix evaluate predictions.csv --slice language
 
@@ -109,10 +112,14 @@ def evaluate(
 
     Example: calmix evaluate run --mc-dropout 10
     """
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.evaluate import evaluate as evaluate_predictions
 
-    options = workflow_options(context, "files")
+    check_figures(figures)
+    options = workflow_options(context, "files", "figures")
     evaluation = evaluate_predictions(*(files or []), **options)
+    if figures is not None:
+        evaluation.write_figures(figures)
     if as_json:
         print_json(evaluation.as_dict())
     else:

@@ -31,7 +31,7 @@ def raise_on_signals() -> None:
 
 
 def leave_on_signals(code: int) -> None:
-    """The command has ended: a signal from here on ends the process with its exit code, without a word."""
+    """The command has ended: a signal from here on ends the process with its exit code, without a message."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -45,13 +45,13 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 def how_to_continue(arguments: Sequence[str]) -> str:
     """What to type after an interruption, by the verb and its output.
 
-    >>> how_to_continue(["compare", "--output", "comparison"])
+    >>> how_to_continue(["reproduce", "tdmixup/table2", "--output", "out"])
     'finished runs are kept: repeat the same command to continue'
     >>> how_to_continue(["evaluate", "predictions.csv"])
     'nothing was written'
     """
     verb = next(iter(arguments), "")
-    if verb in ("compare", "demo"):
+    if verb in ("compare", "demo", "reproduce"):
         return "finished runs are kept: repeat the same command to continue"
     output = _output(arguments)
     if verb in ("train", "distill"):

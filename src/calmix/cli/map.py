@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
 from calmix.runtime.processes import is_first_process
 
 TEXTS, NOISE = "Texts", "Label noise"
 # Parameters that are of the command line alone.
-OWN = ("config", "as_json")
+OWN = ("config", "as_json", "figures")
 
 
 def map_rows(
@@ -73,6 +73,7 @@ def map_rows(
     threads: Annotated[
         int | None, typer.Option(help="CPU threads; default: the run's.", rich_help_panel=NOISE)
     ] = None,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,12 +85,16 @@ def map_rows(
 
     Example: calmix map run --output map --retrain
     """
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.map import map as map_source
 
+    check_figures(figures)
     options = {name: value for name, value in context.params.items() if name not in ("source", *OWN)}
     found = map_source(source, **options)
     if not is_first_process():
         return
+    if figures is not None:
+        found.write_figures(figures)
     if as_json:
         print_json(found.content)
         return

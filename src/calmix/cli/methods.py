@@ -1,4 +1,4 @@
-"""`calmix methods`: what there is to choose from."""
+"""`calmix methods`: the list of methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`calmix ood`: does the model know what it does not know?"""
+"""`calmix ood`: detect out-of-domain data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calmix.cli.options import (
     BatchSize,
     Config,
     Device,
+    Figures,
     TrainedColumn,
     TrustRemoteCode,
     print_json,
@@ -61,6 +62,7 @@ def ood(
     batch_size: BatchSize = 64,
     device: Device = "auto",
     trust_remote_code: TrustRemoteCode = False,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,9 +74,11 @@ def ood(
 
     Every kept run of a comparison, by method: calmix ood comparison --out letters=notmnist.npz
     """
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.detect_ood import detect_ood
 
-    options = workflow_options(context, "run", "in_source")
+    check_figures(figures)
+    options = workflow_options(context, "run", "in_source", "figures")
 
     def show(result: OodResult) -> None:
         if as_json:
@@ -89,6 +93,8 @@ def ood(
             print_line(console, line)
 
     found = detect_ood(run, in_=in_source, **options, show=show)
+    if figures is not None:
+        found.write_figures(figures)
     if not as_json:
         if found.threshold_file is not None:
             print_text(f"threshold: {found.threshold_file} (calmix predict --reject-ood)")

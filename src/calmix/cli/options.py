@@ -160,6 +160,9 @@ TrustRemoteCode = Annotated[
         help="Run the Python files that a checkpoint contains. Only for code that you have read.",
     ),
 ]
+Figures = Annotated[
+    Path | None, typer.Option(help="Also write the figures as SVG and PDF to this directory.")
+]
 COLUMNS, COMPUTING = "Columns", "Computing"
 TrainedColumn = Annotated[str | None, typer.Option(help="Default: as in training.", rich_help_panel=COLUMNS)]
 BatchSize = Annotated[int, typer.Option(help="Rows per batch.", rich_help_panel=COMPUTING)]

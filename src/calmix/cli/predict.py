@@ -1,4 +1,4 @@
-"""`calmix predict`: labels with a confidence that can be acted on."""
+"""`calmix predict`: predictions, and which of them to accept."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def predict(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the rows of a file, and say which predictions may be accepted automatically.
+    """Predict the rows of a file, and mark the predictions to accept automatically.
 
     The output has the columns of the input, then predicted_label, the probability of every class, confidence
     and, where it was asked for, accept, reject_ood, prediction_set and set_size. A model that gives several
@@ -113,7 +113,7 @@ def predict(
     if text is None and text_pair is not None:
         raise UserError("--text-pair belongs to --text", remedy="give --text too")
     if text is not None and coverage is not None:
-        raise UserError("--coverage is for the rows of a file", remedy="give --input and --output")
+        raise UserError("--coverage needs a file of rows", remedy="give --input and --output")
     if text is None and (input is None or output is None):
         raise UserError(
             "both --input and --output are needed", remedy='name the two files, or give --text "…"'
@@ -203,9 +203,7 @@ def _print_rule(result: dict[str, Any]) -> None:
     if not result["certified"]:
         print_text(f"these {result['validation_rows']} rows certify no lower accuracy either, down to 50 %")
         return
-    print_text(
-        f"what these {result['validation_rows']} rows do certify, all of it together with 95 % confidence:"
-    )
+    print_text(f"these {result['validation_rows']} rows certify, jointly with 95 % confidence:")
     print_text("  accuracy  coverage  --accept-above")
     for one in result["certified"]:
         print_text(f"  {one['accuracy']:8.1%}  {one['coverage']:8.1%}  {one['threshold']:14.4f}")

@@ -1,4 +1,4 @@
-"""`calmix reproduce`: show me the papers' tables."""
+"""`calmix reproduce`: the tables of the papers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reproduce(
         typer.Argument(help="PAPER/TABLE, as --list names them, or a preset file of your own (.yaml)."),
     ] = None,
     list_presets: Annotated[
-        bool, typer.Option("--list", help="Name every table and figure, what it needs and costs.")
+        bool, typer.Option("--list", help="List every table and figure, with what it needs and costs.")
     ] = False,
     scale: Annotated[
         str,
@@ -42,7 +42,7 @@ def reproduce(
     ] = None,
     executor: Annotated[
         str,
-        typer.Option(help="'local' processes, 'ray': a cluster, or 'inline': in this process."),
+        typer.Option(help="'local' processes, a 'ray' cluster, or 'inline' in this process."),
     ] = "local",
     workers: Annotated[int | None, typer.Option(help="Runs at a time; they share the cores.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads of each run.")] = None,

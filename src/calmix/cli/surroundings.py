@@ -1,4 +1,4 @@
-"""What the machine allows: a terminal that knows few characters, and places where nothing can be written."""
+"""Limits of the environment: terminals with few characters, and places that cannot be written to."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ REMEDIES = {
     errno.EISDIR: "this is a directory; name a file",
     errno.EFBIG: "the file grew larger than the system allows; raise the limit (ulimit -f), then repeat",
     errno.EIO: "the disk reports an error; check it, then repeat the command (--resume continues a run)",
-    errno.ESTALE: "the network file system has lost the file; repeat the command (--resume continues a run)",
+    errno.ESTALE: "the network file system lost the file; repeat the command (--resume continues a run)",
     errno.EBUSY: "the file or directory is in use; give another place",
-    errno.ELOOP: "the links of this path lead in a circle; give another place",
+    errno.ELOOP: "the links of this path form a loop; give another place",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TAUGHT
@@ -24,10 +24,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run that was interrupted.", rich_help_panel=COMMON)
     ] = False,
-    figures: Annotated[
-        Path | None,
-        typer.Option(help="Also write the figures as SVG and PDF here.", rich_help_panel=COMMON),
-    ] = None,
+    figures: Figures = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,22 +38,20 @@ def train(
     run_training(training_values(context), resume=resume, as_json=as_json, figures=figures)
 
 
-def run_training(
-    options: dict[str, Any], *, resume: bool, as_json: bool, figures: Path | None = None
-) -> None:
+def run_training(options: dict[str, Any], *, resume: bool, as_json: bool, figures: Path | None) -> None:
+    from calmix.report.figures.files import check_figures
     from calmix.workflows.train import train_run
 
-    if figures is not None:
-        from calmix.report.figures import check_figures, write_figures
-
-        check_figures(figures)
-        if any(options.get(name) for name in ("multi_label", "label_separator", "label_columns")):
-            raise UserError("--figures is for rows of one label", remedy="leave it out")
+    check_figures(figures)
+    if figures is not None and any(
+        options.get(name) for name in ("multi_label", "label_separator", "label_columns")
+    ):
+        raise UserError("--figures is for rows of one label", remedy="leave it out")
     run = train_run(options, resume=resume)
     if not is_first_process():
         return
     if figures is not None:
-        write_figures(run.directory, figures)
+        run.write_figures(figures)
     if as_json:
         facts = {name: value for name, value in run.directory.metrics().items() if name != "files"}
         print_json({"run": str(run.path), **facts})

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from calmix.data.duplicates import InputKey, input_keys, repeated, without_case
+from calmix.data.duplicates import InputKeys, first_places, input_keys, repeated, without_case
 from calmix.data.images.sources import passed_over
 from calmix.data.rows import Rows
 from calmix.data.splits import Splits
@@ -27,8 +28,6 @@ RARE_CLASS = 5
 MUCH_TRUNCATED = 0.1
 
 Severity = Literal["note", "warning"]
-SameAs = Mapping[InputKey, str]
-"""The id of the first row of another split with this input."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +108,11 @@ def shared_with_training(
     other: Rows,
     split: str,
     *,
-    train_keys: Sequence[InputKey] | None = None,
-    keys: Sequence[InputKey] | None = None,
+    train_keys: InputKeys | None = None,
+    keys: InputKeys | None = None,
 ) -> list[Finding]:
     """Rows whose input also appears in the training set: a result on them says nothing about new data."""
-    seen = first_ids(train, input_keys(train) if train_keys is None else train_keys)
-    rows = _same_as(other, input_keys(other) if keys is None else keys, seen)
+    rows = _same_as(other, keys, train, train_keys)
     if not rows:
         return []
     aside = "" if other.task == "image" else " (case and blanks aside)"
@@ -122,15 +120,15 @@ def shared_with_training(
     return [Finding("warning", split, message, len(rows), "in_training", rows)]
 
 
-def first_ids(rows: Rows, keys: Sequence[InputKey]) -> SameAs:
-    """The id of the first row of every input."""
-    ids = rows.row_ids.tolist()
-    return {key: ids[position] for position, key in reversed(list(enumerate(keys)))}
-
-
-def _same_as(rows: Rows, keys: Sequence[InputKey], seen: SameAs) -> tuple[tuple[str, str], ...]:
-    ids = rows.row_ids.tolist()
-    return tuple((ids[position], seen[key]) for position, key in enumerate(keys) if key in seen)
+def _same_as(
+    rows: Rows, keys: InputKeys | None, others: Rows, other_keys: InputKeys | None
+) -> tuple[tuple[str, str], ...]:
+    """The rows whose input is among others, each with the first of those."""
+    found = first_places(
+        input_keys(rows) if keys is None else keys, input_keys(others) if other_keys is None else other_keys
+    )
+    shared = np.flatnonzero(found >= 0)
+    return tuple(zip(rows.ids_at(shared), others.ids_at(found[shared]), strict=True))
 
 
 def validation_in_test(
@@ -138,12 +136,11 @@ def validation_in_test(
     tested: Rows,
     test: str,
     *,
-    keys: Sequence[InputKey] | None = None,
-    test_keys: Sequence[InputKey] | None = None,
+    keys: InputKeys | None = None,
+    test_keys: InputKeys | None = None,
 ) -> list[Finding]:
     """Validation rows that a test set holds too: the epoch and the temperature were then chosen by it."""
-    seen = first_ids(tested, input_keys(tested) if test_keys is None else test_keys)
-    rows = _same_as(validation, input_keys(validation) if keys is None else keys, seen)
+    rows = _same_as(validation, keys, tested, test_keys)
     if not rows:
         return []
     message = f"{_share(len(rows), len(validation))} also appear in the test set {test!r}"
@@ -163,13 +160,22 @@ def files_passed_over(rows: Rows, split: str) -> list[Finding]:
     return [Finding("warning", split, message, len(files), "passed_over")]
 
 
+def _repeating(train: Rows, keys: InputKeys | None) -> tuple[Rows, list[list[int]]]:
+    """The rows whose input occurs more than once, and which of them belong together."""
+    groups = repeated(input_keys(train) if keys is None else keys)
+    places = np.array([position for group in groups for position in group], dtype=np.int64)
+    ends = np.cumsum([0, *map(len, groups)]).tolist()
+    return train.select(places), [list(range(*one)) for one in pairwise(ends)]
+
+
 def conflicting_duplicates(
-    train: Rows, split: str = "train", *, keys: Sequence[InputKey] | None = None
+    train: Rows, split: str = "train", *, keys: InputKeys | None = None
 ) -> list[Finding]:
     """Rows with one input and different labels: at least one of them is wrong, or the task is ambiguous."""
-    answers, ids = _answers(train), train.row_ids.tolist()
+    repeating, groups = _repeating(train, keys)
+    answers, ids = _answers(repeating), repeating.row_ids.tolist()
     rows = []
-    for positions in repeated(input_keys(train) if keys is None else keys):
+    for positions in groups:
         first = {answers[position]: position for position in reversed(positions)}
         if len(first) > 1:
             one, other = sorted(first.values())[:2]
@@ -180,13 +186,12 @@ def conflicting_duplicates(
     return [Finding("warning", split, message, len(rows), "conflicting_label", tuple(rows))]
 
 
-def exact_duplicates(
-    train: Rows, split: str = "train", *, keys: Sequence[InputKey] | None = None
-) -> list[Finding]:
+def exact_duplicates(train: Rows, split: str = "train", *, keys: InputKeys | None = None) -> list[Finding]:
     """Rows that repeat the input and the label of an earlier row; the first of them is not counted."""
-    answers, ids = _answers(train), train.row_ids.tolist()
+    repeating, groups = _repeating(train, keys)
+    answers, ids = _answers(repeating), repeating.row_ids.tolist()
     rows = []
-    for positions in repeated(input_keys(train) if keys is None else keys):
+    for positions in groups:
         first: dict[str, str] = {}
         for position in positions:
             if answers[position] in first:
@@ -249,16 +254,19 @@ def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
 
 
 def truncated_share(
-    truncated: ArrayLike, max_length: int, split: str = "train", row_ids: Sequence[str] | None = None
+    truncated: ArrayLike,
+    max_length: int,
+    split: str = "train",
+    row_ids: Sequence[str] | NDArray[np.str_] | None = None,
 ) -> Finding:
     """How many rows lose their end; `truncated` says it for every row.
 
     >>> print(truncated_share([True, False, False, False], 128))
-    warning: train: 1 of 4 rows (25.0 %) are longer than 128 tokens and lose their end
+    warning: train: 1 of 4 rows (25.0 %) are longer than 128 tokens and are truncated
     """
     cut, total = int(np.count_nonzero(truncated)), int(np.size(truncated))
     severity: Severity = "warning" if cut > MUCH_TRUNCATED * total else "note"
-    message = f"{_share(cut, total)} are longer than {max_length} tokens and lose their end"
+    message = f"{_share(cut, total)} are longer than {max_length} tokens and are truncated"
     rows = () if row_ids is None else tuple((str(row_ids[p]), "") for p in np.flatnonzero(truncated).tolist())
     return Finding(severity, split, message, cut, "truncated", rows)
 

@@ -6,10 +6,15 @@ list of answers of which one is right) or `image`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calmix.io.arrow_values import ArrowColumn
 from calmix.io.json_records import decode_json
 from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError, argument
@@ -192,12 +197,12 @@ def _task_of_columns(table: DataTable, columns: ColumnNames) -> Task:
     return "pair" if has_pair else "choice" if has_choices else "single"
 
 
-def read_texts(table: DataTable, column: str, option: str) -> list[str]:
+def read_texts(table: DataTable, column: str, option: str) -> Sequence[str]:
     """A column of texts, none of them empty."""
     values = table.column(column, option)
     for row, value in enumerate(values, start=1):
         _check_text(table, value, row, column, "text")
-    return list(values)
+    return values
 
 
 def read_choices(table: DataTable, column: str) -> list[list[str]]:
@@ -241,11 +246,13 @@ def _check_text(table: DataTable, value: Any, row: int, column: str, noun: str) 
         raise table.error(f"empty {noun}", row, column, "remove the row or fill it in")
 
 
-def read_ids(table: DataTable, columns: ColumnNames, split: str) -> list[str]:
+def read_ids(table: DataTable, columns: ColumnNames, split: str) -> Sequence[str]:
     """The id column, every id once, or `split-n` with n the row in the file."""
     if columns.id is None:
-        return [f"{split}-{row}" for row in range(1, table.row_count + 1)]
-    first_row: dict[str, int] = {}
+        numbers = pa.array(np.arange(1, table.row_count + 1)).cast(pa.string())
+        named = pc.binary_join_element_wise(f"{split}-", numbers, "")
+        return ArrowColumn(pa.chunked_array([named]), table.source, "row_id")
+    ids: list[str] = []
     for row, value in enumerate(table.column(columns.id, option_name("id")), start=1):
         if isinstance(value, bool) or not isinstance(value, int | str):
             problem = "empty id" if value is None else f"not an id: {shorten(str(value))}"
@@ -253,12 +260,15 @@ def read_ids(table: DataTable, columns: ColumnNames, split: str) -> list[str]:
         row_id = str(value).strip()
         if not row_id:
             raise table.error("empty id", row, columns.id)
-        if row_id in first_row:
-            raise table.error(
-                f"the id {shorten(row_id)!r} is already in row {first_row[row_id]}",
-                row,
-                columns.id,
-                "every row needs an id of its own",
-            )
-        first_row[row_id] = row
-    return list(first_row)
+        ids.append(row_id)
+    if pc.count_distinct(pa.array(ids)).as_py() < len(ids):
+        first_row: dict[str, int] = {}
+        for row, row_id in enumerate(ids, start=1):
+            if first_row.setdefault(row_id, row) != row:
+                raise table.error(
+                    f"the id {shorten(row_id)!r} is already in row {first_row[row_id]}",
+                    row,
+                    columns.id,
+                    "every row needs an id of its own",
+                )
+    return ids

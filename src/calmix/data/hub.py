@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from calmix.io.arrow_values import ArrowColumn
 from calmix.io.table import DataTable, shorten
 from calmix.runtime.hub import offline_if_unreachable
 from calmix.user_error import UserError
@@ -29,7 +30,7 @@ def dataset_table(dataset: Any, source: str) -> DataTable:
     """The table of a `datasets.Dataset`; class labels by their names."""
 
     def read_column(column: str) -> Sequence[Any]:
-        values: list[Any] = dataset.with_format("arrow")[:].column(column).to_pylist()
+        values = ArrowColumn(dataset.with_format("arrow")[:].column(column), source, column)
         label_names = _class_names(dataset, column)
         if label_names is None:
             return values

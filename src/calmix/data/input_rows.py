@@ -1,4 +1,4 @@
-"""Rows to be predicted, with everything that stands beside them in their file.
+"""Rows to be predicted, with the other columns of their file.
 
 The columns of the input are kept for the output. A row whose text is blank cannot be predicted: it is an
 error that names it, or, where asked for, it is left out. All others keep their order and the ids that they
@@ -20,6 +20,7 @@ from calmix.data.columns import PAIR_COLUMN, ColumnNames, Task, find_task
 from calmix.data.reading import rows_from_table
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
+from calmix.io.arrow_values import values_at
 from calmix.io.table import DataTable
 from calmix.user_error import UserError, argument
 
@@ -74,7 +75,7 @@ def read_input(
         if any(isinstance(value, bytes | np.ndarray | dict) for value in values[:1]):
             dropped.append(name)
         else:
-            taken[name] = arrow_column([values[place] for place in kept] if positions else list(values))
+            taken[name] = arrow_column(list(values_at(values, kept) if positions else values))
     return InputRows(
         rows.select(kept) if positions else rows,
         taken,

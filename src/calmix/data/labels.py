@@ -1,4 +1,4 @@
-"""Labels: what a file writes for a class, and the index it stands for.
+"""Labels: the names of classes in a file, and their indices.
 
 The classes of a file are sorted: as numbers if every label is a whole number, otherwise as texts. A
 label means the same in every format: `1`, `"1"` and `1.0` are the class "1", a truth value is the class
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.data.columns import option_name
+from calmix.io.arrow_values import values_at
 from calmix.io.table import DataTable, shorten
 from calmix.user_error import UserError, argument
 
@@ -128,7 +130,7 @@ def read_label_texts(table: DataTable, column: str) -> list[str]:
             raise table.error(f"the label {error}", row, column, remedy) from None
         if text is None:
             raise table.error("no label", row, column, "remove the row or fill it in")
-        texts.append(text)
+        texts.append(sys.intern(text))  # one object for each class, not for each row
     return texts
 
 
@@ -176,7 +178,7 @@ def map_labels(
         if name == column:
             return found
         values = table.read_column(name)
-        return [values[row] for row in kept] if len(kept) < table.row_count else values
+        return values_at(values, kept) if len(kept) < table.row_count else values
 
     dropped = table.dropped + table.row_count - len(kept)
     return DataTable(table.source, table.names, len(kept), read_column, dropped)

@@ -1,4 +1,4 @@
-"""Rows: a split in memory, an Arrow table whose rows keep their ids through every selection.
+"""Rows: a split as an Arrow table, on disk where it is large, whose rows keep their ids through selections.
 
 row_id     string         split-n, or the id column
 text       string
@@ -17,17 +17,19 @@ hash of those bytes) and `size` (height and width).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from calmix.data.columns import Task
 from calmix.data.images.stored import ImageFacts, StoredImage, inspect
+from calmix.io.arrow_values import ArrowColumn, joined, text_array
 
 COLUMN_TYPES = {
     "row_id": pa.string(),
@@ -44,6 +46,7 @@ COLUMN_TYPES = {
     "slice": pa.string(),
 }
 OF_THE_LABEL = ("label", "label_set", "weight", "label_probs")
+TAKEN_ROWS = 1 << 16
 INPUTS = (["row_id", "text"], ["row_id", "image", "digest", "size"])
 
 
@@ -95,14 +98,16 @@ class Rows:
     ) -> Rows:
         """Rows from plain sequences of equal length."""
         given: dict[str, Any] = {
-            "row_id": list(row_ids),
-            "text": list(texts),
+            "row_id": row_ids,
+            "text": texts,
             "text_pair": pairs,
             "choices": choices,
             "label": None if labels is None else np.asarray(labels, dtype=np.int64),
         }
         columns = {
-            name: pa.array(values, COLUMN_TYPES[name]) for name, values in given.items() if values is not None
+            name: _as_arrow(values, COLUMN_TYPES[name])
+            for name, values in given.items()
+            if values is not None
         }
         return cls(pa.table(columns), tuple(label_names), source)
 
@@ -160,7 +165,11 @@ class Rows:
 
     @property
     def row_ids(self) -> NDArray[np.str_]:
-        return np.array(self.table.column("row_id").to_pylist(), dtype=np.str_)
+        return text_array(self.table.column("row_id"))
+
+    def ids_at(self, positions: ArrayLike) -> list[str]:
+        """The ids of some rows."""
+        return list(self.table.column("row_id").take(pa.array(positions, pa.int64())).to_pylist())
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -235,7 +244,20 @@ class Rows:
             raise ValueError("select takes row positions; turn a mask into them with numpy.flatnonzero")
         if positions.size and (positions.min() < 0 or positions.max() >= len(self)):
             raise IndexError(f"row positions outside 0..{len(self) - 1}")
-        return replace(self, table=self.table.take(pa.array(positions, pa.int64())))
+        parts = (positions[start : start + TAKEN_ROWS] for start in range(0, len(positions), TAKEN_ROWS))
+        taken = joined(self._taken(part) for part in parts)
+        return replace(self, table=taken if len(positions) else self.table.slice(0, 0))
+
+    def _taken(self, positions: NDArray[Any]) -> pa.Table:
+        """Arrow joins all chunks of a column that is taken from: of ordered positions, only the few near."""
+        first, last = int(positions.min()), int(positions.max())
+        near = self.table.slice(first, last - first + 1)
+        return near.take(pa.array(positions.astype(np.int64) - first))
+
+    def chunks(self, rows: int) -> Iterator[Rows]:
+        """The rows, so many at a time, without a copy."""
+        for start in range(0, len(self), rows):
+            yield replace(self, table=self.table.slice(start, rows))
 
     def without_labels(self) -> Rows:
         known = [name for name in OF_THE_LABEL if name in self.table.column_names]
@@ -265,7 +287,8 @@ class Rows:
         """[rows, classes]; None where labels are hard."""
         if "label_probs" not in self.table.column_names:
             return None
-        return np.array(self.table.column("label_probs").to_pylist(), dtype=np.float64).reshape(len(self), -1)
+        lists = self.table.column("label_probs").combine_chunks()
+        return np.asarray(lists.flatten().to_numpy(), dtype=np.float64).reshape(len(self), -1)
 
     def fingerprint(self) -> str:
         """SHA-256 of ids, inputs, labels and label names, the same in every process and file format.
@@ -274,12 +297,12 @@ class Rows:
         two contents share a spelling.
         """
         digest = hashlib.sha256()
-        _add_texts(digest, self.label_names)
+        _add_texts(digest, _as_arrow(self.label_names, pa.string()))
         for name in self.table.column_names:
             # The digest speaks for images; what a row is measured with does not change what is learned.
             if name in ("image", "size", "slice"):
                 continue
-            _add_texts(digest, [name])
+            _add_texts(digest, _as_arrow([name], pa.string()))
             column = self.table.column(name)
             if name in ("weight", "label_probs"):
                 values = self.weights if name == "weight" else self.soft_labels
@@ -292,15 +315,28 @@ class Rows:
                 flat = [len(sets), *map(len, sets), *(place for places in sets for place in places)]
                 digest.update(np.array(flat, dtype="<i8").tobytes())
             elif name == "choices":
-                lists = column.to_pylist()
-                digest.update(np.array([len(texts) for texts in lists], dtype="<i8").tobytes())
-                _add_texts(digest, [text for texts in lists for text in texts])
+                digest.update(pc.list_value_length(column).to_numpy().astype("<i8").tobytes())
+                _add_texts(digest, pa.chunked_array([one.flatten() for one in column.chunks], pa.string()))
             else:
-                _add_texts(digest, column.to_pylist())
+                _add_texts(digest, column)
         return digest.hexdigest()
 
 
-def _add_texts(digest: hashlib._Hash, texts: Sequence[str]) -> None:
-    encoded = [text.encode() for text in texts]
-    digest.update(np.array([len(texts), *map(len, encoded)], dtype="<i8").tobytes())
-    digest.update(b"".join(encoded))
+def _as_arrow(values: Any, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column as it was read, or from Python values."""
+    if isinstance(values, ArrowColumn):
+        return values.arrow.cast(kind)
+    made = pa.array(values if isinstance(values, np.ndarray) else list(values), kind)
+    return made if isinstance(made, pa.ChunkedArray) else pa.chunked_array([made], kind)
+
+
+def _add_texts(digest: hashlib._Hash, texts: pa.ChunkedArray) -> None:
+    digest.update(np.array([len(texts)], dtype="<i8").tobytes())
+    for chunk in texts.chunks:
+        digest.update(pc.binary_length(chunk).to_numpy().astype("<i8").tobytes())
+    for chunk in texts.chunks:
+        if len(chunk):
+            offsets = np.frombuffer(chunk.buffers()[1], np.int32)[
+                chunk.offset : chunk.offset + len(chunk) + 1
+            ]
+            digest.update(memoryview(chunk.buffers()[2] or b"")[offsets[0] : offsets[-1]])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calmix.data.duplicates import input_keys, repeated
 from calmix.data.rows import Rows
+from calmix.io.arrow_values import ArrowColumn
 
 
 def stratified_split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows]:
@@ -129,7 +130,6 @@ def _pick(rows: Rows, shares: NDArray[np.int64], seed: int, purpose: str) -> NDA
 
 def _ranks(rows: Rows, seed: int, purpose: str) -> NDArray[np.uint64]:
     key = f"{purpose}/{seed}/"
-    digests = [
-        hashlib.blake2b((key + row_id).encode(), digest_size=8).digest() for row_id in rows.row_ids.tolist()
-    ]
+    ids = ArrowColumn(rows.table.column("row_id"), rows.source, "row_id")
+    digests = (hashlib.blake2b((key + row_id).encode(), digest_size=8).digest() for row_id in ids)
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)

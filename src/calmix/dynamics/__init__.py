@@ -1,4 +1,4 @@
-"""What training says about each row: record it, map it, find the labels that are probably wrong.
+"""Training dynamics of each row: record them, map them, find labels that are probably wrong.
 
 cartography_files  Training dynamics as allenai/cartography writes them
 cleanlab_export    The label issues found, in the form cleanlab users know

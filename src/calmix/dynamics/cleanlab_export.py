@@ -19,6 +19,7 @@ import pyarrow.csv
 from scipy.special import expit
 
 from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.dynamics_file import id_column
 from calmix.dynamics.label_noise import NoiseVerdict
 from calmix.io.run_directory import replacing
 from calmix.io.spreadsheet import spreadsheet_safe
@@ -43,7 +44,7 @@ def cleanlab_issues(datamap: DataMap, verdict: NoiseVerdict | None = None) -> pa
     predicted = datamap.predicted_label
     return pa.table(
         {
-            "row_id": pa.array(datamap.row_ids.astype(np.str_), type=pa.string()),
+            "row_id": id_column(datamap.row_ids),
             "is_label_issue": issue,
             "label_quality": pa.array(expit(aum), mask=np.isnan(aum)),
             "given_label": _indices(datamap.labels),

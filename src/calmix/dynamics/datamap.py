@@ -1,4 +1,4 @@
-"""The data map: five numbers per row that say how training went for it."""
+"""The data map: five numbers per row that summarise its training dynamics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from calmix.dynamics.regions import Regions, partition_regions, top_fraction_regions
 from calmix.dynamics.training_dynamics import TrainingDynamics
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from calmix.dynamics.recorder import DynamicsRecorder
 
+CHUNK_ROWS = 1 << 18
+"""Rows whose epochs are computed with at a time."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -62,27 +66,10 @@ class DataMap:
 
     @classmethod
     def from_dynamics(cls, dynamics: TrainingDynamics) -> DataMap:
-        seen = dynamics.seen
-        times = seen.sum(axis=1)
-        never = times == 0
-        confidence = _mean(dynamics.gold_probability, seen, times)
-        # Two passes: E[p²] − μ² cancels where p hardly varies.
-        deviation = dynamics.gold_probability - confidence[:, None]
-        correct = dynamics.predicted_correctly & seen
-        return cls(
-            row_ids=dynamics.row_ids,
-            labels=dynamics.labels,
-            confidence=confidence,
-            variability=np.sqrt(_mean(deviation * deviation, seen, times)),
-            correctness=np.where(never, np.nan, correct.sum(axis=1)),
-            forgetting=np.where(never, np.nan, forgetting_events(correct, seen)),
-            aum=_mean(dynamics.margin, seen, times),
-            epochs_seen=times,
-            class_names=dynamics.class_names,
-            predicted_label=None
-            if dynamics.predicted_label is None
-            else most_predicted(dynamics.predicted_label),
-        )
+        starts = range(0, max(len(dynamics), 1), CHUNK_ROWS)
+        parts = [_scores(dynamics, slice(start, start + CHUNK_ROWS)) for start in starts]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return cls(dynamics.row_ids, dynamics.labels, class_names=dynamics.class_names, **columns)
 
     @classmethod
     def from_recorder(cls, recorder: DynamicsRecorder) -> DataMap:
@@ -106,17 +93,17 @@ class DataMap:
     def of_rows(self, row_ids: npt.ArrayLike, source: str | Path | None = None) -> DataMap:
         """The map of these rows, in their order; a `UserError`, which names the `source` of the map, if one
         of them is not on it."""
-        place = {str(row_id): position for position, row_id in enumerate(self.row_ids.tolist())}
-        wanted = [str(row_id) for row_id in np.asarray(row_ids).tolist()]
-        missing = [row_id for row_id in wanted if row_id not in place]
-        if missing:
+        wanted, known = (np.asarray(ids).astype(np.str_, copy=False) for ids in (row_ids, self.row_ids))
+        places = pc.index_in(pa.array(wanted, pa.string()), value_set=pa.array(known, pa.string()))
+        if places.null_count:
+            missing = wanted[places.is_null().to_numpy(zero_copy_only=False)]
             raise UserError(
                 f"{len(missing)} of {len(wanted)} training rows are not on the data map, "
-                f"for example {missing[0]!r}",
+                f"for example {str(missing[0])!r}",
                 file=source,
                 remedy="give the map of a plain run on the same rows",
             )
-        return self.select(np.array([place[row_id] for row_id in wanted], dtype=np.int64))
+        return self.select(places.to_numpy().astype(np.int64))
 
     def regions(self, *, fraction: float = 1 / 3, stratify: bool = False, disjoint: bool = False) -> Regions:
         """Cartography's sets, which may overlap: `regions.top_fraction_regions`."""
@@ -188,6 +175,28 @@ def most_predicted(predicted: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         better = count > votes
         best[better], votes[better] = candidate[better], count[better]
     return best
+
+
+def _scores(dynamics: TrainingDynamics, rows: slice) -> dict[str, npt.NDArray[Any]]:
+    """The columns of the map for some of the rows."""
+    gold, seen = dynamics.gold_probability[rows], ~np.isnan(dynamics.gold_probability[rows])
+    times = seen.sum(axis=1)
+    never = times == 0
+    confidence = _mean(gold, seen, times)
+    # Two passes: E[p²] − μ² cancels where p hardly varies.
+    deviation = gold - confidence[:, None]
+    correct = dynamics.predicted_correctly[rows] & seen
+    found = {
+        "confidence": confidence,
+        "variability": np.sqrt(_mean(deviation * deviation, seen, times)),
+        "correctness": np.where(never, np.nan, correct.sum(axis=1)),
+        "forgetting": np.where(never, np.nan, forgetting_events(correct, seen)),
+        "aum": _mean(dynamics.margin[rows], seen, times),
+        "epochs_seen": times,
+    }
+    if dynamics.predicted_label is not None:
+        found["predicted_label"] = most_predicted(dynamics.predicted_label[rows])
+    return found
 
 
 def _mean(values: Floats, seen: npt.NDArray[np.bool_], times: npt.NDArray[np.int64]) -> Floats:

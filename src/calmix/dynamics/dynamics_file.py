@@ -25,17 +25,20 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.regions import REGION_NAMES
+from calmix.dynamics.row_index import first_repeated
 from calmix.dynamics.training_dynamics import TrainingDynamics
-from calmix.io.arrow_values import texts_of
+from calmix.io.arrow_values import text_array, texts_of
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
 from calmix.io.run_directory import replacing
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.tables import read_arrow
+from calmix.runtime.large_arrays import GrowingArray
 from calmix.user_error import UserError
 
 MAP_ONLY = ("predicted_label", "epochs_seen")  # the lists of `dynamics.parquet` say it for each epoch
@@ -63,10 +66,15 @@ def write_dynamics(
     _write_parquet(path, pa.table(columns).replace_schema_metadata(flat.schema.metadata))
 
 
+def id_column(ids: npt.NDArray[Any]) -> pa.Array:
+    """Ids as texts, numbers too."""
+    return pa.array(ids.astype(np.str_, copy=False), type=pa.string())
+
+
 def datamap_table(datamap: DataMap, *, fraction: float = 1 / 3, stratify: bool = False) -> pa.Table:
     """The data map with its regions as one table, in the rows' order."""
     columns: dict[str, Any] = {
-        "row_id": pa.array(datamap.row_ids.astype(np.str_), type=pa.string()),
+        "row_id": id_column(datamap.row_ids),
         "label": pa.array(datamap.labels, mask=datamap.labels < 0),
     }
     if datamap.predicted_label is not None:
@@ -125,13 +133,14 @@ def read_dynamics_file(path: str | Path) -> TrainingDynamics:
 def row_ids(table: pa.Table, path: str | Path, name: str = "row_id") -> npt.NDArray[np.str_]:
     """The column of ids: present, unique, of any type that has a text form."""
     texts = texts_of(table[name], path, name)
-    if None in texts:
-        raise UserError("no row id", file=path, row=texts.index(None) + 1, column=name)
-    ids: npt.NDArray[np.str_] = np.asarray(texts, dtype=np.str_)
-    values, counts = np.unique(ids, return_counts=True)
-    if len(values) != len(ids):
-        twice = values[counts > 1][0].item()
-        raise UserError(f"row id {twice!r} stands twice", file=path, column=name)
+    if texts.null_count:
+        row = int(pc.index(texts.is_null(), True).as_py()) + 1
+        raise UserError("no row id", file=path, row=row, column=name)
+    ids = text_array(texts)
+    # Of the array: an id that ends with a zero byte loses it there.
+    twice = first_repeated(ids)
+    if twice is not None:
+        raise UserError(f"row id {twice!r} occurs twice", file=path, column=name)
     return ids
 
 
@@ -158,26 +167,30 @@ def _matrix(
     table: pa.Table, name: str, path: str | Path, kind: Literal["numbers", "whole numbers", "truth values"]
 ) -> npt.NDArray[Any]:
     """[N, E] from a list column; nulls become NaN, −1 or False."""
-    column = table[name].combine_chunks()
+    column = table[name]
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         raise UserError(f"not a list for each row but {column.type}", file=path, column=name)
-    lengths = column.value_lengths().fill_null(-1).to_numpy()
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
     if len(lengths) and (lengths != lengths[0]).any():
         row = int(np.flatnonzero(lengths != lengths[0])[0]) + 1
         raise UserError("another number of epochs than in the rows before", file=path, row=row, column=name)
     if lengths[0] < 0:
         raise UserError("no epochs", file=path, row=1, column=name)
-    values = column.flatten()
-    if not _is_kind(values.type, kind):
-        raise UserError(f"not {kind} but {values.type}", file=path, column=name)
-    if kind != "numbers":
-        values = values.fill_null(-1 if kind == "whole numbers" else False)
-    matrix: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]))
-    if kind == "numbers" and np.isinf(matrix := matrix.astype(np.float64)).any():
+    if not _is_kind(column.type.value_type, kind):
+        raise UserError(f"not {kind} but {column.type.value_type}", file=path, column=name)
+    filled = GrowingArray({"numbers": np.float64, "whole numbers": np.int64, "truth values": np.bool_}[kind])
+    for chunk in column.chunks:
+        values = chunk.flatten()
+        if kind != "numbers":
+            values = values.fill_null(-1 if kind == "whole numbers" else False)
+        part = values.to_numpy(zero_copy_only=False)
+        if kind == "whole numbers":
+            _check_classes(part, path, name)
+        filled.append(part)
+    matrix = filled.array().reshape(len(lengths), int(lengths[0]))
+    if kind == "numbers" and np.isinf(matrix).any():
         row = int(np.flatnonzero(np.isinf(matrix).any(axis=1))[0]) + 1
         raise UserError("an infinite value", file=path, row=row, column=name)
-    if kind == "whole numbers":
-        _check_classes(matrix, path, name)
     return matrix
 
 

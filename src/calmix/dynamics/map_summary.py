@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calmix.dynamics.regions import REGION_NAMES, Regions, median_split
 
@@ -46,8 +47,9 @@ def summarise_map(table: pa.Table, num_classes: int) -> dict[str, Any]:
         "median_split": None,
     }
     if table["region"].null_count < len(table):
-        region = np.asarray(table["region"].to_pylist(), dtype=object)
-        partition = Regions(*(np.equal(region, name).astype(np.bool_) for name in REGION_NAMES))
+        partition = Regions(
+            *(pc.equal(table["region"], name).fill_null(False).to_numpy() for name in REGION_NAMES)
+        )
         sets = Regions(*(table[name].fill_null(False).to_numpy() for name in REGION_NAMES))
         summary["partition"] = _regions(partition, labels, num_classes)
         summary["sets"] = _regions(sets, labels, num_classes) | {"overlap": sets.overlap()}

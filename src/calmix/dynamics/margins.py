@@ -1,4 +1,4 @@
-"""What one forward pass says about a row: its margin, the probability of its label, the predicted class."""
+"""One forward pass of a row: its margin, the probability of its label, the predicted class."""
 
 from __future__ import annotations
 

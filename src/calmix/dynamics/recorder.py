@@ -1,4 +1,4 @@
-"""Records what training says about every row, a step at a time.
+"""Records the training dynamics of every row, step by step.
 
 Nothing here knows a trainer: `record(ids, logits, labels)` takes arrays from any loop.
 
@@ -34,7 +34,10 @@ import numpy.typing as npt
 from calmix.dynamics.margins import observe
 from calmix.dynamics.row_index import RowIds, RowIndex
 from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.runtime.large_arrays import zeros
 
+ROWS_HASHED = 1 << 14
+"""Ids that are Python objects at a time."""
 State = Mapping[str, npt.NDArray[Any]]
 
 
@@ -76,12 +79,12 @@ class DynamicsRecorder:
         self.class_names = tuple(class_names)
         self.epoch = 0
         self._labels = np.full(rows, -1, dtype=np.int64)
-        self._gold_sum = np.zeros((rows, epochs))
-        self._margin_sum = np.zeros((rows, epochs))
-        self._times = np.zeros((rows, epochs), dtype=np.int32)
-        self._predicted = np.full((rows, epochs), -1, dtype=np.int32)
-        shape = (rows, epochs, num_classes)
-        self._logit_sum = np.zeros(shape, dtype=np.float32) if keep_logits else None
+        self._gold_sum = zeros((rows, epochs))
+        self._margin_sum = zeros((rows, epochs))
+        self._times = zeros((rows, epochs), np.int32)
+        self._predicted = zeros((rows, epochs), np.int32)
+        self._predicted[:] = -1
+        self._logit_sum = zeros((rows, epochs, num_classes), np.float32) if keep_logits else None
         if labels is not None:
             self._assign(np.arange(rows), np.asarray(labels))
 
@@ -157,8 +160,8 @@ class DynamicsRecorder:
         times = self._times[:, :end]
         # 0/0 is the NaN of an unseen row; a sum over one observation is that observation, bit for bit.
         with np.errstate(invalid="ignore"):
-            gold = self._gold_sum[:, :end] / times
-            margin = self._margin_sum[:, :end] / times
+            gold = np.divide(self._gold_sum[:, :end], times, out=zeros(times.shape))
+            margin = np.divide(self._margin_sum[:, :end], times, out=zeros(times.shape))
             logits = None if self._logit_sum is None else self._logit_sum[:, :end] / times[..., None]
         predicted = self._predicted[:, :end].copy()
         correct = (predicted == self._labels[:, None]) & (times > 0)
@@ -232,7 +235,7 @@ class DynamicsRecorder:
             self._gold_sum += state["gold_sum"]
             self._margin_sum += state["margin_sum"]
             self._times += state["times"]
-            self._predicted = np.where(state["times"] > 0, state["predicted"], self._predicted)
+            np.copyto(self._predicted, state["predicted"], where=np.asarray(state["times"]) > 0)
             if self._logit_sum is not None:
                 self._logit_sum += state["logit_sum"]
             self.epoch = max(self.epoch, int(state["epoch"][0]))
@@ -257,8 +260,12 @@ class DynamicsRecorder:
 
     @cached_property
     def _fingerprint(self) -> npt.NDArray[np.uint8]:
-        ids = "\n".join(map(str, self.row_ids.tolist()))
-        return np.frombuffer(hashlib.sha256(ids.encode()).digest(), dtype=np.uint8).copy()
+        digest, rows = hashlib.sha256(), len(self)
+        for start in range(0, rows, ROWS_HASHED):
+            part = self.row_ids[start : start + ROWS_HASHED].tolist()
+            end = "\n" if start + ROWS_HASHED < rows else ""
+            digest.update(("\n".join(map(str, part)) + end).encode())
+        return np.frombuffer(digest.digest(), dtype=np.uint8).copy()
 
     def _check(self, state: State) -> None:
         if not np.array_equal(state["rows"], self._fingerprint):

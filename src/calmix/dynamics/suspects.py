@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from calmix.dynamics.datamap import DataMap
+from calmix.dynamics.dynamics_file import id_column
 from calmix.dynamics.label_noise import NoiseVerdict
 
 # Without a test the list is what a person may read: a twentieth of the rows, at least 50.
@@ -77,7 +78,7 @@ def list_suspects(
     rows = suspect_rows(datamap, verdict)
     predicted = datamap.predicted_label
     columns: dict[str, Any] = {
-        "row_id": pa.array(datamap.row_ids[rows].astype(np.str_), type=pa.string()),
+        "row_id": id_column(datamap.row_ids[rows]),
         "label": _names(datamap.labels[rows], datamap.class_names),
         "predicted_label": pa.nulls(len(rows), pa.string())
         if predicted is None
@@ -107,7 +108,7 @@ def verdict_table(datamap: DataMap, verdict: NoiseVerdict) -> pa.Table:
         raise ValueError(f"{len(verdict.flagged)} verdicts for {len(datamap)} rows")
     return pa.table(
         {
-            "row_id": pa.array(datamap.row_ids.astype(np.str_), type=pa.string()),
+            "row_id": id_column(datamap.row_ids),
             "label": pa.array(datamap.labels, mask=datamap.labels < 0),
             "flagged": pa.array(verdict.flagged, mask=verdict.unscored),
             "score": _nullable(verdict.level),
@@ -121,8 +122,8 @@ def _names(labels: npt.NDArray[np.int64], names: tuple[str, ...]) -> pa.Array:
     >>> _names(np.array([1, -1]), ("no", "yes")).to_pylist(), _names(np.array([1]), ()).to_pylist()
     (['yes', None], ['1'])
     """
-    named = [None if label < 0 else names[label] if names else str(label) for label in labels.tolist()]
-    return pa.array(named, type=pa.string())
+    indices = pa.array(labels, pa.int64(), mask=labels < 0)
+    return pa.array(names, pa.string()).take(indices) if names else indices.cast(pa.string())
 
 
 def _nullable(values: npt.NDArray[np.float64]) -> pa.Array:

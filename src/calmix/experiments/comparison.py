@@ -38,7 +38,7 @@ from calmix.experiments.slices import slice_sentences, slices_of
 from calmix.experiments.summary import mark_better, summarise, write_summary
 from calmix.io.run_directory import RunDirectory, is_comparison, write_yaml
 from calmix.runtime.option_values import parse_bins
-from calmix.training.configuration import TrainConfig
+from calmix.training.configuration import PERTURBED, TrainConfig
 from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError, argument
 
@@ -196,6 +196,7 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
     write_summary(summary, results.metrics(), directory / SUMMARY_FILE)
     slices = slices_of(results, store_path(directory)) if results.config.get("slice") else []
     recommendation = recommend(results, summary).as_dict()
+    recommendation["notes"] = [*calibrator_notes(results), *recommendation["notes"]]
     recommendation["command"] = next_command(directory, recommendation["next_seeds"])
     for key, run in (("model", "run"), ("alternative_model", "alternative_run")):
         model = store_path(directory) / str(recommendation[run]) / "model"
@@ -219,6 +220,18 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
         "failures": results.failures,
         "config": results.config,
     }
+
+
+def calibrator_notes(results: Results) -> list[str]:
+    """What "+ TS" means where runs have another calibrator than a temperature."""
+    usual = results.config.get("calibrator", TrainConfig.calibrator)
+    kinds = {str(arm.settings.get("calibrator", usual)) for arm in results.arms}
+    others = sorted(kinds - {TrainConfig.calibrator, PERTURBED})
+    if not others:
+        return []
+    return [
+        f'"+ TS" and "temperature scaling" stand for the calibrator of the runs: {", ".join(sorted(kinds))}'
+    ]
 
 
 def store_path(directory: Path) -> Path:

@@ -19,6 +19,7 @@ from calmix.io.record_shapes import PLAN, check_shape
 from calmix.io.records import REMEDY, read_json_record
 from calmix.io.run_directory import CELLS_FILE, is_comparison, write_json
 from calmix.mixing.catalogue import check_method
+from calmix.runtime.optional_packages import check_trackers
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.fingerprint import Fingerprints
 from calmix.training.pipeline.first_look import check_data, check_model_name
@@ -163,6 +164,7 @@ def check_before_torch(config: CompareConfig) -> None:
     check_directory(config.directory)
     for text in config.methods:
         check_method(parse_method(text)[0], {})
+    check_trackers(config.base.report_to)
     check_model_name(config.base.model)
     check_data(config.base)
 

@@ -23,7 +23,7 @@ from calmix.user_error import UserError, argument
 
 EXECUTORS = ("local", "ray", "inline")
 SECONDS_BETWEEN_LOOKS = 0.5
-DIED = "the process died without a word: killed from outside, or out of memory"
+DIED = "the process died without a message: killed from outside, or out of memory"
 
 
 class Executor(Protocol):

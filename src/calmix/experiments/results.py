@@ -172,7 +172,7 @@ def _records_of(cell: Cell, run: RunDirectory, bins: Sequence[int], closed: Clos
                     "split": split,
                     "stage": stage,
                     "in_sample": split == "validation" and stage == "calibrated",
-                    "temperature": metrics["temperature"],
+                    "temperature": metrics.get("temperature"),
                     "seconds": metrics["seconds"],
                     "device": metrics["device"],
                     "train_n": metrics["sizes"]["train"],

@@ -1,6 +1,6 @@
-"""What only runs a trained network: predict, MC dropout, OOD scores, calibrate a checkpoint.
+"""Everything that only runs a trained network: predict, MC dropout, OOD scores, calibrate a checkpoint.
 
-adaptation/           Recalibrate a trained model for the data that it is used on
+adaptation/           Recalibrate a trained model for the data you deploy it on
 acceptance            Which predictions may be accepted: the decision of `calmix predict` for every row
 answers               The table that `calmix predict` writes: the input as it was
 calibrated_directory  The directory of a calibrated model, written whole or not at all
@@ -18,7 +18,7 @@ post_hoc              Calibrate what is already trained: a run, a predictions fi
 predicting            `calmix predict` as a function
 prediction            Logits for rows, from a trainer or a saved checkpoint
 prediction_sets       Prediction sets of `calmix predict --coverage`: which classes a row may have
-row_progress          How many rows a network has seen, on standard error: a bar on a terminal
+row_progress          Progress of predicting rows, on standard error: a bar on a terminal
 run_rows              The rows behind the stored predictions of a run, read again from its files
 saved_classifier      A trained classifier on disk: a run, a checkpoint
 """

@@ -1,4 +1,4 @@
-"""The table that `calmix predict` writes: the input as it was, and behind it what the model says.
+"""The table that `calmix predict` writes: the columns of the input, then the predictions.
 
 row_id, the columns of the input, then predicted_label, prob_<class>.., confidence [, accept] [, reject_ood]
 

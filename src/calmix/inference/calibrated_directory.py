@@ -19,6 +19,7 @@ import numpy as np
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions, remember_classes
 from calmix.calibration.calibrators.calibrator import Calibrator, chosen_kind
 from calmix.calibration.files.prediction_files import write_predictions
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.held_out import HeldOut, are_same_rows, cross_validated
 from calmix.calibration.predictions import Predictions
 from calmix.inference.saved_classifier import UNCALIBRATED_MODEL
@@ -46,10 +47,13 @@ class CalibrationSource:
     def held_out(self, name: str, calibrator: Calibrator) -> dict[str, HeldOut]:
         """Before and after on rows that the calibrator has not seen: every other set of predictions, and the
         fitting rows by cross-validation. `name` is what the fitting rows are called."""
+        others = {
+            other: before for other, before in self.others.items() if not are_same_rows(before, self.fitting)
+        }
+        fit = FitUncertainty.of(calibrator, self.fitting) if others else None
         found = {
-            other: HeldOut("held-out", before, calibrate_predictions(calibrator, before))
-            for other, before in self.others.items()
-            if not are_same_rows(before, self.fitting)
+            other: HeldOut("held-out", before, calibrate_predictions(calibrator, before), fit=fit)
+            for other, before in others.items()
         }
         repeated = cross_validated(calibrator, self.fitting)
         if repeated is not None:

@@ -1,4 +1,4 @@
-"""The proof that a saved checkpoint holds what was folded into it: it is loaded again, and asked.
+"""The check that a saved checkpoint holds what was folded into it: it is loaded again, and predicts.
 
 A fold can be lost between memory and disk. A head without a bias is given one that `from_pretrained` does
 not load; a network may scale its logits after the layer that was folded into. So the reloaded checkpoint's

@@ -1,4 +1,4 @@
-"""What networks say about labelled rows, as sources to evaluate: checkpoints, and runs with dropout on."""
+"""Predictions of networks on labelled rows, as sources to evaluate: checkpoints, and runs with dropout on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def dropout_sources(
         run = RunDirectory.open(path)
         run.check_undamaged("model/")
         metrics = run.metrics()
-        temperature = float(metrics["temperature"])
+        temperature = run.temperature()
         length = settings["max_length"] or run.config()["max_length"]
         remedy = f"give the rows with {argument('model', 'RUN')} {argument('data', 'FILE')}"
         for split, rows in rows_of_run(run, remedy=remedy).items():

@@ -1,4 +1,4 @@
-"""How well a run's confidence tells data like its training data from other data.
+"""How well a run's confidence separates in-domain rows from other data.
 
 Scores of every row (`calibration.ood`) from the saved model, with its temperature (`calibrated`) and without
 (`uncalibrated`); on request the same from the mean of several passes with dropout on, which takes as many
@@ -230,6 +230,7 @@ def detect(
     with a threshold that keeps the share `keep` of in-domain rows, from the run's validation rows alone.
     """
     check_detection(outside, noise)
+    temperature = run.temperature()
     detector = Detector(
         run,
         passes=passes,
@@ -242,7 +243,6 @@ def detect(
     out_of_domain = [detector.score(name, rows) for name, rows in outside.items()]
     if noise is not None:
         out_of_domain.append(detector.score_noise(f"{noise} noise", inside))
-    temperature = float(detector.metrics["temperature"])
     every = [in_domain, *out_of_domain]
     scores = compare_sets(in_domain, out_of_domain, temperature, seed=seed)
     recommended = recommended_score(in_domain, out_of_domain[: len(outside)] or out_of_domain)

@@ -1,4 +1,4 @@
-"""What a saved classifier says about rows: a table of predictions, and a summary."""
+"""Predictions of a saved classifier: a table, and a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows a network has seen, on standard error: a bar on a terminal, plain lines otherwise."""
+"""Progress of predicting rows, on standard error: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 

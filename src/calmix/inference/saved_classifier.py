@@ -21,6 +21,7 @@ CALIBRATOR_FILE = "calibrator.json"
 ONNX_FILE = "model.onnx"
 # Of a calibrated directory: the network whose logits a calibrator takes that does not fold into it.
 UNCALIBRATED_MODEL = "uncalibrated_model"
+FITTED_HERE = "{} was fitted on these very rows, which the guarantee does not account for"
 COLUMNS = ("text", "pair", "choices", "label", "image")
 
 
@@ -84,7 +85,9 @@ class SavedClassifier:
         from calmix.calibration.files.run_predictions import predictions_of_run
 
         if self.run is not None:
-            return predictions_of_run(self.run, "validation", calibrated=True), None
+            kind = self.run.metrics().get("calibrator", "temperature")
+            limit = None if kind == "temperature" else FITTED_HERE.format(kind)
+            return predictions_of_run(self.run, "validation", calibrated=True), limit
         stored = self.source / "predictions" / "validation.parquet"
         if not stored.is_file():
             return None
@@ -96,8 +99,7 @@ class SavedClassifier:
             )
             return read_predictions(stored), limit
         same = facts.get("fitted_on") == "validation" and facts.get("method") != "temperature"
-        limit = f"{facts['method']} was fitted on these very rows, which the guarantee does not count"
-        return read_predictions(stored), limit if same else None
+        return read_predictions(stored), FITTED_HERE.format(facts["method"]) if same else None
 
 
 def open_classifier(source: Path) -> SavedClassifier:
@@ -124,7 +126,7 @@ def open_classifier(source: Path) -> SavedClassifier:
 def _of_run(run: RunDirectory) -> SavedClassifier:
     if not run.model.is_dir():
         raise UserError(
-            "the model of this run was dropped",
+            "the model of this run was not kept",
             file=run.path,
             remedy=f"keep it: {argument('keep_models', 'all')}",
         )

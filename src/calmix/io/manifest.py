@@ -1,4 +1,4 @@
-"""What finished work is made of: its files with their sizes and hashes, and whether they still are so.
+"""The manifest of finished work: files with sizes and hashes, and whether they still match.
 
 The hash (xxh3, 128 bits) finds damage, not malice: 270 MB take some hundredths of a second.
 """

@@ -1,4 +1,4 @@
-"""Parquet files, whole or in batches. Every value is validated: a file can lie about its texts."""
+"""Parquet files, whole or in batches. Every value is validated: texts may be invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from calmix.io.arrow_values import joined
 from calmix.io.json_records import decode_json
 from calmix.io.parser_errors import BROKEN_REMEDY, refusing
 from calmix.io.table import check_names
 from calmix.user_error import UserError
 
+# Rows that are decoded and validated at a time.
+COLUMN_ROWS = 1 << 16
 BROKEN = "not a whole parquet file"
 CLASS_NAMES_KEY = b"calmix.class_names"
 
@@ -33,10 +36,8 @@ class ParquetTable:
         check_names(self.names, source)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        with refusing(BROKEN, self.source):
-            table = self._file.read(columns=[name])
-        self._check_rows(len(table))
-        return self._validated(table, 0).column(name)
+        """One column; on disk where it is large."""
+        return joined(self._batches(COLUMN_ROWS, name)).column(name)
 
     def batches(self, batch_rows: int | None) -> Iterator[pa.Table]:
         """Tables of `batch_rows` rows, or a single one."""
@@ -46,15 +47,21 @@ class ParquetTable:
             self._check_rows(len(table))
             yield self._validated(table, 0)
             return
+        yield from self._batches(batch_rows)
+
+    def _batches(self, batch_rows: int, name: str | None = None) -> Iterator[pa.Table]:
+        """All columns, or one."""
+        schema = self.schema if name is None else pa.schema([self.schema.field(name)])
         with refusing(BROKEN, self.source):
-            batches = self._file.iter_batches(batch_size=batch_rows)
+            columns = None if name is None else [name]
+            batches = self._file.iter_batches(batch_size=batch_rows, columns=columns)
         row = 0
         while True:
             with refusing(BROKEN, self.source):
                 batch = next(batches, None)
                 if batch is None:
                     break
-                table = pa.Table.from_batches([batch], schema=self.schema)
+                table = pa.Table.from_batches([batch], schema=schema)
             yield self._validated(table, row)
             row += len(table)
         self._check_rows(row)

@@ -27,10 +27,12 @@ class Each(NamedTuple):
 TEXT = (str, NOTHING)
 MEASURED = {"n": MAYBE, "accuracy": MAYBE, "nll": MAYBE, "ece": MAYBE, "brier": MAYBE}
 METRICS = {
-    "method": str, "model": str, "seed": int, "temperature": NUMBER, "seconds": NUMBER, "device": str,
+    "method": str, "model": str, "seed": int, "temperature": NUMBER, "calibrator": str,
+    "seconds": NUMBER, "device": str,
     "ece_bins": int, "ece_edges": str, "task": str, "label_names": [str], "learning_rate": NUMBER,
     "epochs": int, "select_by": str, "sizes": Each(int), "effective_options": dict,
-    "splits": Each({"uncalibrated": MEASURED, "calibrated": MEASURED}),
+    "splits": Each({"uncalibrated": MEASURED, "calibrated": MEASURED, "perturbed": MEASURED}),
+    "perturbed": {"temperature": NUMBER, "copies": int, "seed": int, "accuracy": NUMBER},
     "history": [{"epoch": int, "chosen": bool, "validation_nll": MAYBE, "accuracy": MAYBE}],
     "learning": dict,
     "data_checks": [{"severity": str, "split": str, "message": str, "count": int}],

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, under names that nobody can guess, readable as the umask says."""
+"""Files that appear whole or not at all, with random temporary names and the permissions of the umask."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """The run directory: what a run leaves on disk, and where.
 
 RUN/config.yaml            the effective configuration
-    model/                 a standard checkpoint, temperature folded in; model/README.md the model card
-    calibration.json       the fitted temperature and how it was found
+    model/                 a standard checkpoint, calibrator folded in; model/README.md the model card
+    calibration.json       the fitted temperature, or another calibrator, and how it was found
+    calibrator.json, calibrator.safetensors   a calibrator that is more than a temperature
+    perturbed/             with `--calibrator perturbed`: a second model, for data of an unknown domain
     dynamics.parquet       the training dynamics of every row
     predictions/<split>.parquet   row id, label, logits (uncalibrated)
     metrics.json           every split, uncalibrated and calibrated; the sizes and hashes of the other files;
@@ -12,6 +14,7 @@ RUN/config.yaml            the effective configuration
     guidance.json          of a guided run: the groups of rows, ties, some of the pairs that were mixed
     teaching/              of a student: what its teachers say about the training rows; of a teacher that was
                            trained as a first stage: its logits for its students
+    tensorboard/           with `--report-to tensorboard`: its event files
     stages/plain/          of a guided run: dynamics, metrics and configuration of the plain run before it
     checkpoints/           only while the run is under way; `--resume` reads it; the lock of whoever writes
                            is in it, calmix.lock
@@ -32,7 +35,7 @@ from calmix.io.record_shapes import CALIBRATION, CONFIG, METRICS, check_shape
 from calmix.io.records import Record, read_json_record, read_yaml_record
 from calmix.io.replacing import remove_leftovers as remove_leftovers
 from calmix.io.replacing import replacing as replacing
-from calmix.user_error import UserError
+from calmix.user_error import UserError, argument
 
 CELLS_FILE = "cells.json"  # marks the directory of a comparison
 
@@ -110,6 +113,14 @@ class RunDirectory:
         return self.path / "calibration.json"
 
     @property
+    def calibrator_file(self) -> Path:
+        return self.path / "calibrator.json"
+
+    @property
+    def perturbed(self) -> Path:
+        return self.path / "perturbed"
+
+    @property
     def dynamics_file(self) -> Path:
         return self.path / "dynamics.parquet"
 
@@ -142,6 +153,10 @@ class RunDirectory:
         return self.path / "teaching"
 
     @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
@@ -169,6 +184,19 @@ class RunDirectory:
                 remedy="evaluate, calibrate and predict take such runs",
             )
 
+    def temperature(self) -> float:
+        """The temperature in the saved model, for whoever takes it out again: nothing else may be in it."""
+        self.check_single_label("one temperature")
+        metrics = self.metrics()
+        kind = metrics.get("calibrator", "temperature")
+        if kind != "temperature":
+            raise UserError(
+                f"this needs a model with a temperature, and that of the run has {kind} scaling",
+                file=self.path,
+                remedy=f"train with {argument('calibrator', 'temperature')}",
+            )
+        return float(metrics["temperature"])
+
     def guidance(self) -> dict[str, Any]:
         return read_json_record(self.guidance_file)
 
@@ -186,7 +214,8 @@ class RunDirectory:
         """
         listed = self.metrics().get("files", {})
         if not self.model.is_dir():
-            listed = {name: facts for name, facts in listed.items() if not name.startswith("model/")}
+            dropped = ("model/", "perturbed/model/")
+            listed = {name: facts for name, facts in listed.items() if not name.startswith(dropped)}
         return find_damage(self.path, listed, within)
 
     def check_undamaged(self, within: str, remedy: str | None = None) -> None:

@@ -12,12 +12,12 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from calmix.io.arrow_values import python_values
+from calmix.io.arrow_values import ArrowColumn, joined
 from calmix.io.formats import file_format, is_gzipped
 from calmix.io.json_records import ArrowColumns, json_content, json_line_records, json_table
 from calmix.io.npz_arrays import npz_table
 from calmix.io.opening import open_bytes
-from calmix.io.parquet_files import ParquetTable
+from calmix.io.parquet_files import COLUMN_ROWS, ParquetTable
 from calmix.io.parser_errors import refusing
 from calmix.io.separated import separated_batches
 from calmix.io.table import DataTable
@@ -43,13 +43,13 @@ def read_table(path: str | Path) -> DataTable:
                 source,
                 parquet.names,
                 parquet.row_count,
-                lambda name: python_values(parquet.column(name), source, name),
+                lambda name: ArrowColumn(parquet.column(name), source, name),
             )
         elif extension == ".npz":
-            table = _with_python_values(npz_table(path), source)
+            table = _data_table(npz_table(path), source)
         else:
             pieces = separated_batches(stream, source, DELIMITERS[extension])
-            table = _with_python_values(_joined(pieces), source)
+            table = _data_table(joined(pieces), source)
     if table.row_count == 0:
         raise _no_rows(source)
     return table
@@ -91,7 +91,9 @@ def _batches(path: str | Path, batch_rows: int | None, text_columns: Collection[
 
 
 def read_arrow(path: str | Path, *, text_columns: Collection[str] = ()) -> pa.Table:
-    """The whole file as one Arrow table; see `table_batches`."""
+    """The whole file as one Arrow table, of parquet on disk where it is large; see `table_batches`."""
+    if file_format(path) == ".parquet":
+        return joined(table_batches(path, batch_rows=COLUMN_ROWS))
     with refusing("the columns change their kind within the file", path):
         return _joined(table_batches(path, text_columns=text_columns))
 
@@ -115,10 +117,10 @@ def _native(path: str | Path, stream: BinaryIO) -> pa.NativeFile:
     return pa.BufferReader(stream.read()) if is_gzipped(path) else pa.OSFile(str(path))
 
 
-def _with_python_values(table: pa.Table, source: str) -> DataTable:
+def _data_table(table: pa.Table, source: str) -> DataTable:
     return DataTable(
         source,
         tuple(table.column_names),
         len(table),
-        lambda name: python_values(table.column(name), source, name),
+        lambda name: ArrowColumn(table.column(name), source, name),
     )

@@ -31,7 +31,7 @@ def check_place(path: Path) -> None:
         raise UserError("the output is a directory", file=path, remedy="name a file")
     for place in path.parents:
         if place.exists() and not place.is_dir():
-            raise UserError("the output cannot be made: a file is in the way", file=place)
+            raise UserError("the output cannot be created: a file is in the way", file=place)
 
 
 def check_not_input(output: Path, *inputs: str | Path | None) -> None:

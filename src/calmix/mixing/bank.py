@@ -1,4 +1,4 @@
-"""The saliency of all training rows, as the epoch before left it: partners from the whole of the other half.
+"""The saliency of all training rows in the previous epoch: partners from the whole of the other half.
 
 The tree answers "nearest to u" among unit vectors, so the most similar row is the nearest to u and the most
 dissimilar one the nearest to −u: O(log N) each, where comparing all pairs is O(N²).

@@ -1,4 +1,4 @@
-"""What there is to choose from: every method's declarations, read from its file without running it.
+"""The catalogue of methods: every method's declarations, read from its file without running it.
 
 `calmix methods` and the check of `--method` answer at once: importing the classes would load torch first.
 A method that another package registers has no file here and is imported.

@@ -1,4 +1,4 @@
-"""Where rows meet, as an option of a method: at the head, at the inputs or at a layer.
+"""The mix point as an option of a method: the head, the inputs or a layer.
 
 At the head the batch is encoded once for originals and mixes. Below it, mixed rows are encoded on their own:
 beside the originals where those are kept, and where partners or ratios are found from logits or features,

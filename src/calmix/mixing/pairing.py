@@ -1,4 +1,4 @@
-"""Which row is mixed with which, and the mixing ratio λ: how much of a row is its own."""
+"""Which row is mixed with which, and the mixing ratio λ."""
 
 from __future__ import annotations
 

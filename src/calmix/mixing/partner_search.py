@@ -1,4 +1,4 @@
-"""Which row of the other half each row meets: the most similar and the most dissimilar one."""
+"""The partners of each row in the other half: the most similar and the most dissimilar one."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class PairMix:
 
 @dataclass
 class Watch:
-    """Lets everything pass at a depth and keeps what it saw first: the words, not the segments."""
+    """Passes activations through unchanged at a depth and keeps the first: the words, not the segments."""
 
     depth: int
     seen: Tensor | None = None

@@ -50,9 +50,9 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     for option, value in options.items():
         if option == HEAD and HEAD not in known:
             raise UserError(
-                f"{argument('model_options', f'head={value}')}: BERT, RoBERTa and their "
-                "kin have a dense layer and an activation before the last one, which no configuration takes "
-                "out: AutoModelForSequenceClassification could not load a linear head on [CLS]",
+                f"{argument('model_options', f'head={value}')}: BERT, RoBERTa and "
+                "others have a dense layer and an activation before the last one that no configuration "
+                "removes: AutoModelForSequenceClassification could not load a linear head on [CLS]",
                 remedy="train with the head of the network",
             )
         if option not in known:

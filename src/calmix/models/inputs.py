@@ -70,9 +70,7 @@ class TextInputs:
     def findings(self, encoded: Mapping[str, Any], rows: Mapping[str, Rows]) -> list[Finding]:
         """The rows that are cut, of every split; `rows` are those that were encoded."""
         cut = [
-            truncated_share(
-                split.truncated, self.max_length, name, rows[name].row_ids.tolist() if name in rows else None
-            )
+            truncated_share(split.truncated, self.max_length, name, split.row_ids if name in rows else None)
             for name, split in encoded.items()
         ]
         return [finding for finding in cut if finding.count]

@@ -4,7 +4,7 @@ adapted_card        The model card of an adapted checkpoint: for which data its 
 calibration_report  The report of `calmix calibrate`: held-out metrics and reliability diagrams
 comparison/         The report of a comparison, its tables, and `summary.md`
 evaluation_tables   The tables of `calmix evaluate`: files side by side, and their paired differences
-figures             Figures for papers, by matplotlib: SVG and PDF
+figures/            Figures for papers, by matplotlib: SVG and PDF
 hub_upload          Share a run on the Hugging Face Hub: the folded model, its tokenizer
 label_card          The parts of a model card that rows of several labels change
 label_report        `report.html` where rows have several labels: of a run, of a calibration

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calmix.io.records import read_json_record
+from calmix.io.replacing import replacing
+from calmix.io.run_directory import RunDirectory
 from calmix.report.tables import escape_markdown
 
 TITLE = "## Adapted"
@@ -20,10 +23,19 @@ def adapted_card(source: Path, result: Mapping[str, Any]) -> str:
     parts.append(f"{TITLE}\n\n{adapted_text(result)}")
     if body:
         parts.append(
-            "What follows is the card of the model before it was adapted; its metrics are of that model."
+            "Below is the card of the model before it was adapted; its metrics are those of that model."
         )
         parts.append(body)
     return "\n\n".join(parts) + "\n"
+
+
+def write_perturbed_card(run: RunDirectory) -> None:
+    """The card of the second model of a run, where there is one."""
+    place = run.perturbed / "model"
+    if place.is_dir():
+        facts = read_json_record(run.perturbed / "calibration.json")
+        with replacing(place / "README.md") as fresh:
+            fresh.write_text(adapted_card(run.path, facts), encoding="utf-8")
 
 
 def adapted_text(result: Mapping[str, Any]) -> str:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 STAGES = {"uncalibrated": "before", "calibrated": "after"}
 CROSS_VALIDATED = "cross-validated: fitted five times on four fifths of the rows, measured on the last fifth"
 NOTHING_HELD_OUT = (
-    "no metric is held out: there are too few rows to repeat the fit. Measure the result on other labelled "
-    "rows before you trust it"
+    "no metric is held out: there are too few rows for cross-validation. Measure the result on other "
+    "labelled rows before you trust it"
 )
 
 
@@ -116,8 +116,8 @@ def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut])
         name: Beside((_chart(found.before, name, "before"), _chart(found.after, name, "after")))
         for name, found in compared.items()
     }
-    first = next(iter(charts.values()), None)
-    diagrams = [Section(f"Reliability on {name}", (chart,)) for name, chart in charts.items()]
+    first, *others = charts or [None]
+    diagrams = [Section(f"Reliability on {name}", (charts[name],)) for name in others if name]
     return Page(
         title=f"{result['method'].capitalize()} calibration, fitted on {result['n']:,} rows",
         lead=answer_sentence(result),
@@ -125,7 +125,8 @@ def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut])
         sections=(Section("Result", (*measured, *said)), *diagrams),
         answer=Answer(
             tuple(held_out_verdict(name, found) for name, found in result["held_out"].items()),
-            blocks=() if first is None else (first,),
+            blocks=() if first is None else (charts[first],),
+            wide=True,
         ),
     )
 
@@ -133,21 +134,28 @@ def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut])
 def answer_sentence(result: Mapping[str, Any]) -> str:
     """Whether calibration helped, on rows that it was not fitted on.
 
-    >>> held = {"before": {"nll": 0.7, "ece": 0.2}, "after": {"nll": 0.5, "ece": 0.05}}
-    >>> answer_sentence({"held_out": {"test": held}, "already_calibrated": False})
-    'Calibration helped on test: NLL from 0.7000 to 0.5000, ECE from 20.0 to 5.0 %, on held-out rows.'
+    >>> better = {"before": {"nll": 0.7}, "after": {"nll": 0.5}}
+    >>> worse = {"before": {"nll": 0.5}, "after": {"nll": 0.6}}
+    >>> answer_sentence({"held_out": {"test": better}, "already_calibrated": False})
+    'Calibration helped on `test`: the probabilities of held-out rows are less wrong (NLL).'
+    >>> answer_sentence({"held_out": {"validation": better, "test": worse}, "already_calibrated": False})
+    'Calibration helped on `validation`, but not on `test`, by the NLL of held-out rows.'
     """
     if result["already_calibrated"]:
         return "The model is calibrated already: nothing changes."
     if not result["held_out"]:
-        return "Whether calibration helped is unknown: no rows were held out."
-    name, found = next(iter(result["held_out"].items()))
-    before, after = found["before"], found["after"]
-    said = "helped" if after["nll"] < before["nll"] else "did not help"
-    return (
-        f"Calibration {said} on {name}: NLL from {before['nll']:.4f} to {after['nll']:.4f}, ECE from "
-        f"{100 * before['ece']:.1f} to {100 * after['ece']:.1f} %, on held-out rows."
-    )
+        return "It is unknown whether calibration helped: no rows were held out."
+    gains = {
+        f"`{name}`": found["before"]["nll"] - found["after"]["nll"]
+        for name, found in result["held_out"].items()
+    }
+    helped = " and ".join(name for name, gain in gains.items() if gain > 0)
+    others = " and ".join(name for name, gain in gains.items() if gain <= 0)
+    if not others:
+        return f"Calibration helped on {helped}: the probabilities of held-out rows are less wrong (NLL)."
+    if not helped:
+        return f"Calibration did not help on {others}, by the NLL of held-out rows."
+    return f"Calibration helped on {helped}, but not on {others}, by the NLL of held-out rows."
 
 
 def held_out_verdict(name: str, found: Mapping[str, Any]) -> Verdict:
@@ -157,8 +165,9 @@ def held_out_verdict(name: str, found: Mapping[str, Any]) -> Verdict:
     return Verdict(
         tone,
         f"{name}: confidence {WORDS[tone]}.",
-        f"ECE {100 * after['ece']:.2f} % after calibration ({100 * found['before']['ece']:.2f} % before) on "
-        f"{after['n']:,} rows; a perfectly calibrated model shows up to {100 * noise_limit(after):.2f} %.",
+        f"NLL from {found['before']['nll']:.4f} to {after['nll']:.4f}, ECE from "
+        f"{100 * found['before']['ece']:.2f} to {100 * after['ece']:.2f} % on {after['n']:,} rows; a "
+        f"perfectly calibrated model shows an ECE of up to {100 * noise_limit(after):.2f} %.",
     )
 
 

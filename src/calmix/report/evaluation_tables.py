@@ -25,7 +25,8 @@ from calmix.report.tables import (
 # What the title of the ECE says beside its name.
 INTERVAL = " [95 %]"
 OUTSIDE_DIFFERENCE_NOTE = (
-    "difference outside its interval: sampling noise adds to calibration errors; the interval leaves it out"
+    "difference outside its interval: sampling noise inflates calibration errors, and the interval corrects "
+    "for it"
 )
 
 
@@ -137,7 +138,7 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
         marks = ("*" if apart else "") + (OUTSIDE if outside else "")
         rows.append((pair, title, metric.show(found["difference"]), interval, marks))
     weak = any("ece" in found["metric"] for found in differences)
-    notes = {"*": "* the interval does not hold 0", OUTSIDE: f"{OUTSIDE} {OUTSIDE_DIFFERENCE_NOTE}"}
+    notes = {"*": "* the interval excludes 0", OUTSIDE: f"{OUTSIDE} {OUTSIDE_DIFFERENCE_NOTE}"}
     return Table(
         caption="Paired differences (first − second, same rows)",
         columns=(

@@ -91,7 +91,7 @@ def check_repository(name: str) -> None:
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise UserError(f"{name!r} is no name of a repository", remedy="write NAMESPACE/NAME") from error
+        raise UserError(f"{name!r} is not a repository name", remedy="write NAMESPACE/NAME") from error
     if name.count("/") != 1:
         raise UserError(f"{name!r} has no namespace", remedy="write NAMESPACE/NAME")
 

@@ -14,7 +14,7 @@ from calmix.models.built_in import BUILT_IN
 from calmix.report.label_card import APPLIED, label_parts
 from calmix.report.learning import learning_quote
 from calmix.report.prior_correction import correction_sentence
-from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table
+from calmix.report.tables import IN_SAMPLE_NOTE, escape_markdown, is_in_sample, metrics_table, scaling_words
 from calmix.training.configuration import OPTIONS
 
 # task -> (the Hub's name of it, its name for people, the class that loads the model)
@@ -165,9 +165,13 @@ def _what_it_is(metrics: Mapping[str, Any]) -> str:
     return (
         f"A {kind} with {len(metrics['label_names'])} {unit}, {origin} {source} with the method "
         f"`{metrics['method']}` of calmix (seed {metrics['seed']}).{_teachers(metrics)} Its confidence is "
-        "calibrated: the fitted temperature is part of the weights, so the plain softmax of its logits is "
-        "the calibrated probability. Do not apply a temperature again."
+        f"calibrated: the fitted {_fitted_words(metrics)} part of the weights, so the plain softmax of its "
+        "logits is the calibrated probability. Do not apply a temperature again."
     )
+
+
+def _fitted_words(metrics: Mapping[str, Any]) -> str:
+    return "temperature is" if "temperature" in metrics else f"parameters of {scaling_words(metrics)} are"
 
 
 def _teachers(metrics: Mapping[str, Any]) -> str:
@@ -204,7 +208,7 @@ def _use(metrics: Mapping[str, Any]) -> str:
     text = "\n".join(lines)
     if trust:
         text += (
-            "\n\nThe network is calmix's own: its code lies in this directory, hence `trust_remote_code`. "
+            "\n\nThe network is calmix's own: its code is in this directory, hence `trust_remote_code`. "
             "After `calmix.register_networks()` it loads without."
         )
     if metrics["task"] == "single" and not metrics.get("multi_label"):
@@ -245,11 +249,22 @@ def _calibration(metrics: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
     where = fitted.get("fitted_on", "validation")
     rows = metrics["splits"].get(where, {}).get("calibrated", {}).get("n")
     size = f" ({rows:,} rows)" if rows else ""
-    text = (
-        f"Temperature T = {metrics['temperature']:.4f}, the minimiser of the negative log-likelihood on "
-        f"{escape_markdown(str(where))}{size}, folded into the last linear layer: the logits of this model "
-        "are those of training divided by T. Predictions and accuracy are not changed by it."
-    )
+    if "temperature" not in metrics:
+        text = (
+            f"Calibrated by {scaling_words(metrics)}, fitted on {escape_markdown(str(where))}{size} and "
+            "folded into the last linear layer. Predicted classes may differ from those before."
+        )
+    else:
+        text = (
+            f"Temperature T = {metrics['temperature']:.4f}, the minimiser of the negative log-likelihood on "
+            f"{escape_markdown(str(where))}{size}, folded into the last linear layer: the logits of this "
+            "model are those of training divided by T. Predictions and accuracy are not changed by it."
+        )
+    if "perturbed" in metrics:
+        text += (
+            "\n\nA second checkpoint of the run, `perturbed/model`, has the same weights at a temperature "
+            "that was fitted on perturbed validation rows, for data of an unknown domain."
+        )
     if "prior_correction" in metrics:
         text += f"\n\n{escape_markdown(correction_sentence(metrics))}"
     if fitted.get("at_bound"):
@@ -273,7 +288,7 @@ def _limits(metrics: Mapping[str, Any]) -> str:
     ]
     if len(unseen) < len(metrics["splits"]):
         lines.append(f"- Calibrated numbers of the validation rows are {escape_markdown(IN_SAMPLE_NOTE)}.")
-    lines.append("- On data unlike all of these, neither accuracy nor calibration is known; measure first.")
+    lines.append("- On other data, accuracy and calibration are unknown: measure them first.")
     return "\n".join(lines)
 
 

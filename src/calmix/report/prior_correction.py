@@ -1,4 +1,4 @@
-"""What class weights or balanced sampling did to the scores, and that it was taken back."""
+"""What class weights or balanced sampling did to the scores, and the correction."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ SHOWN_CLASSES = 12
 
 
 def correction_sentence(metrics: Mapping[str, Any]) -> str:
-    """How classes were weighed, in words.
+    """How classes were weighted, in words.
 
     >>> facts = {"class_weights": {"no": 0.5, "yes": 10.0}, "sampling_ratios": None}
-    >>> correction_sentence({"prior_correction": facts})[:63]
-    'Classes were weighed in training (no × 0.5, yes × 10): this shi'
+    >>> correction_sentence({"prior_correction": facts})[:64]
+    'Classes were weighted in training (no × 0.5, yes × 10): this shi'
     """
     facts = metrics["prior_correction"]
     parts = []
-    for key, words in (("class_weights", "weighed in training"), ("sampling_ratios", "drawn evenly")):
+    for key, words in (("class_weights", "weighted in training"), ("sampling_ratios", "drawn evenly")):
         if facts.get(key):
             shown = [f"{name} × {value:.3g}" for name, value in list(facts[key].items())[:SHOWN_CLASSES]]
             rest = " ..." if len(facts[key]) > SHOWN_CLASSES else ""

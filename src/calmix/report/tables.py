@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 IN_SAMPLE = "†"
 WITHIN_NOISE = "‡"
-IN_SAMPLE_NOTE = "in-sample: the temperature was fitted on these very rows, so the numbers flatter it"
+IN_SAMPLE_NOTE = "in-sample: the temperature was fitted on these rows, so the numbers are optimistic"
 OUTSIDE = "§"
-OUTSIDE_NOTE = "ECE outside its interval: sampling noise adds to the ECE, and the interval leaves it out"
+OUTSIDE_NOTE = "ECE outside its interval: sampling noise inflates the ECE; the interval corrects for it"
 # Under every table with differences in ECE.
 WEAK_ECE_NOTE = "differences in ECE are weaker evidence than those in NLL and Brier score: decide by these"
 WITHIN_NOISE_NOTE = "ECE within the noise floor: not significantly different from perfect calibration"
@@ -163,7 +163,7 @@ METRICS = (
     Metric(
         "confidence_follows",
         "Followed loss %",
-        "share of the accuracy lost since the first test set that confidence loses too (100: all of it)",
+        "share of the drop in accuracy since the first test set that confidence follows (100: all of it)",
         100,
         0,
     ),
@@ -196,12 +196,29 @@ def is_wanted(key: str, keys: Sequence[str] | None) -> bool:
     return keys is None or key in keys or (FURTHER_BINS.fullmatch(key) is not None and "ece" in keys)
 
 
+SCALINGS = {
+    "temperature": "temperature scaling",
+    "temperature-bias": "scaling by a temperature and class biases",
+    "vector": "vector scaling",
+    "structured": "structured scaling",
+}
+
+
+def scaling_words(metrics: Mapping[str, Any]) -> str:
+    """What the calibrated metrics of a run come after; runs of earlier versions know a temperature alone.
+
+    >>> scaling_words({}), scaling_words({"calibrator": "vector"})
+    ('temperature scaling', 'vector scaling')
+    """
+    return SCALINGS[metrics.get("calibrator", "temperature")]
+
+
 # What fits in a terminal of 80 columns.
 HEADLINE_KEYS = ("accuracy", "nll", "ece", "ece_noise_floor")
 
 
 def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None) -> Table:
-    """Split by {uncalibrated, calibrated}: the metrics of a run (the content of `metrics.json`).
+    """Split by {uncalibrated, calibrated, perturbed}: the metrics of a run (the content of `metrics.json`).
 
     `keys` picks columns (`HEADLINE_KEYS` for a terminal); all by default.
     """
@@ -212,7 +229,9 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
     rows = []
     marks = set()
     for split, stages in metrics["splits"].items():
-        for stage in ("uncalibrated", "calibrated"):
+        for stage in ("uncalibrated", "calibrated", "perturbed"):
+            if stage not in stages:
+                continue
             values = stages[stage]
             if is_in_sample(stages, stage):
                 marks.add(IN_SAMPLE)
@@ -222,7 +241,7 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
             rows.append((split, stage, *cells))
     notes = {IN_SAMPLE: IN_SAMPLE_NOTE, WITHIN_NOISE: WITHIN_NOISE_NOTE, OUTSIDE: OUTSIDE_NOTE}
     return Table(
-        caption="Metrics before and after temperature scaling",
+        caption=f"Metrics before and after {scaling_words(metrics)}",
         columns=(
             Column("Split", numeric=False),
             Column("Stage", numeric=False),

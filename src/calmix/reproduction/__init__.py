@@ -7,7 +7,7 @@ datasets       Where the rows of a task are read from, and the copies of them th
 detection      How well the runs of a block separate data they know from other data, row by row
 effects        The measured effect of a claim: paired differences over rows and seeds
 label_entropy  How soft mixup makes the labels: the mean entropy of mixed targets by α
-loading        A preset file read strictly: an unknown key or a wrong value is one line
+loading        A preset file read strictly: an unknown key or a wrong value gives one line
 outcome        What a reproduction found, as one JSON file that everything is rendered from
 preset         A table or figure of a paper as data: tasks, models, arms, rows, published numbers, claims
 published      The numbers that a paper prints: "90.04 ± 0.3"

@@ -49,7 +49,7 @@ class TaskFiles:
 
 @cache
 def datasets() -> dict[str, Dataset]:
-    """The data sets of the papers, and those that stand in for them."""
+    """The data sets of the papers, and their substitutes."""
     content = yaml.safe_load(DATASETS_FILE.read_text(encoding="utf-8"))
     return {name: Dataset(name, **facts) for name, facts in content.items()}
 

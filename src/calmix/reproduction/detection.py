@@ -78,7 +78,7 @@ def score_run(
         found = {column: detector.score(column, rows) for column, rows in sets.items()}
         if detection.noise:
             found[detection.noise_column] = detector.score_noise(detection.noise_column, sets[inside])
-        temperature = float(detector.metrics["temperature"])
+        temperature = run.temperature()
         arrays: dict[str, Floats] = {}
         for column, scored in found.items():
             scores, confidences = scored.scores(temperature), scored.confidences(temperature)

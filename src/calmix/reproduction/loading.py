@@ -1,4 +1,4 @@
-"""A preset file read strictly: an unknown key or a wrong value is one line that names the file and the place.
+"""A preset file read strictly: an unknown key or a wrong value gives one line with file and place.
 
 A preset of a user's own is read the same way as those that come with calmix.
 """

@@ -6,7 +6,7 @@ OUT/<paper>/<place>-<scale>.json   the outcome, after every block what is known 
     work/data/, work/network/      samples of the data; the tiny network of the smallest scale
     work/detection/                scores of rows out of distribution
 
-Killed at any moment it goes on: a finished run is found in the store, one that was cut off continues.
+It can be killed at any moment: finished runs are found in the store, an interrupted one continues.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ DYNAMICS = ("training", "epoch_end", "off")
 NOISES = ("gaussian",)
 NONE, BALANCED, NATURAL = "none", "balanced", "natural"
 SAMPLINGS = (NATURAL, BALANCED)
+TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
 MULTI_LABEL = "multi_label_classification"
 """The `problem_type` of a checkpoint whose labels are independent of each other."""
 
@@ -135,3 +136,19 @@ def parse_names(value: Any) -> tuple[str, ...]:
     if "" in names or len(set(names)) < len(names):
         raise UserError(f"{', '.join(map(repr, names))} are no names", remedy="give every name once")
     return tuple(names)
+
+
+def parse_trackers(value: Any) -> tuple[str, ...]:
+    """
+    >>> parse_trackers("tensorboard, mlflow"), parse_trackers("none")
+    (('tensorboard', 'mlflow'), ())
+    >>> parse_trackers(["paper"])
+    Traceback (most recent call last):
+    calmix.user_error.UserError: report_to is 'paper'; choose from tensorboard, wandb, mlflow, trackio
+    """
+    names = parse_names(None if value in (NONE, [NONE]) else value)
+    for name in names:
+        if name not in TRACKERS:
+            remedy = f"choose from {', '.join(TRACKERS)}"
+            raise UserError(f"{argument('report_to')} is {name!r}", remedy=remedy)
+    return names

@@ -19,6 +19,7 @@ from calmix.runtime.option_values import (
     parse_class_weights,
     parse_label_map,
     parse_names,
+    parse_trackers,
 )
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
 from calmix.training.optimization.options import parse_optimizer, read_schedule
@@ -43,6 +44,8 @@ ALL_ROWS = "all"
 NO_TEACHER = "none"
 SAMPLES = ("stratified", "random")
 TEMPERATURE_FITS = ("optimum", "grid")
+PERTURBED = "perturbed"
+CALIBRATORS = ("temperature", "temperature-bias", "vector", "structured", "auto", PERTURBED)
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
 METHODS = (
     "plain, aum-saliency, cls-mixup, erl, features-only, focal, informed-mixup, input-mixup, "
@@ -75,6 +78,11 @@ LEAST_OF_TRAINER = {
     "weight_decay": 0,
     "max_grad_norm": 0,
 }
+# Fields of the Trainer that decide what trackers are told, and nothing about the result.
+REPORTING = (
+    "run_name", "project", "trackio_space_id", "trackio_bucket_id", "trackio_static_space_id",
+    "logging_strategy", "logging_steps", "logging_first_step",
+)  # fmt: skip
 # Fields of the Trainer that have no effect beside these options.
 REPLACED = {
     "optimizer": ("optim", "optim_args", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"),
@@ -114,7 +122,7 @@ class TrainConfig:
     )
     method: str = option("plain", f"{METHODS}: see 'calmix methods'.", COMMON, vary=False, trainer="method")
     seed: int = option(
-        0, "Same seed, same bits.",
+        0, "The same seed gives the same bits.",
         COMMON, vary=False, least=0, most=LARGEST_SEED, trainer="seed",
     )
     trust_remote_code: bool = option(
@@ -135,7 +143,7 @@ class TrainConfig:
         DATA, affects="content",
     )
     annotations_column: str | None = option(
-        None, "Column of lists, the labels that several annotators gave a row: trained on as their shares.",
+        None, "Column with a list of labels by several annotators; the target is the share of each class.",
         DATA, affects="content",
     )
     label_prob_columns: tuple[str, ...] = option(
@@ -190,8 +198,8 @@ class TrainConfig:
     )
     class_weights: str = option(
         NONE,
-        "Class weights in the loss: balanced, none or NAME=WEIGHT,...; the shift of the prior is "
-        "taken out of the head at the end, so that scores stay calibrated.",
+        "Class weights in the loss: balanced, none or NAME=WEIGHT,...; the bias of the "
+        "head is corrected for them at the end, so that scores stay calibrated.",
         TRAINING, parse=parse_class_weights, trainer="class_weights",
     )
     sampling: str = option(
@@ -217,7 +225,7 @@ class TrainConfig:
     )
     learning_rate: float | None = option(
         None,
-        "Linear decay to 0. Default: by the model; 2e-4 for the embedded encoder, 3e-5 for a "
+        "It decays linearly to 0. Default by model: 2e-4 for the embedded encoder, 3e-5 for a "
         "checkpoint of base size (text-cnn 1, images 0.1: see --schedule).",
         TRAINING, above=0, below=10, trainer="learning_rate",
     )
@@ -229,7 +237,9 @@ class TrainConfig:
         None, "linear, constant or step:epochs=[60,120,160]:factor=0.5. Default: by the model.",
         TRAINING, trainer="schedule",
     )
-    augment: str | None = option(None, "Of training images: crop,flip,rotation. Default: none.", TRAINING)
+    augment: str | None = option(
+        None, "Augmentation of training images: crop,flip,rotation. Default: none.", TRAINING
+    )
     max_length: int = option(256, "Longer texts are truncated to this many tokens.", TRAINING, least=4)
     student_layers: int | None = option(
         None, "Keep this many layers of the checkpoint, evenly spaced, with the first and the last.",
@@ -254,13 +264,19 @@ class TrainConfig:
         TRAINING, affects="nothing", vary=False, above=0, needs="freeze_layers",
     )
     precision: str = option(
-        "auto", "Of the layers in training; auto: bfloat16 where the processor has instructions for it.",
+        "auto", "Precision of the layers in training; auto: bfloat16 if the processor supports it.",
         TRAINING, choices=("auto", "float32", "bfloat16"), trainer="precision",
     )
     select_by: str = option(
         NLL_AFTER_TEMPERATURE,
         "The validation metric that selects the epoch; 'last': the last epoch.",
         TRAINING, choices=tuple(RULES),
+    )
+    calibrator: str = option(
+        "temperature",
+        "What is fitted on the validation rows and folded into the model; auto: by cross-validation. "
+        "perturbed: the temperature, and in RUN/perturbed a second model for data of an unknown domain.",
+        TRAINING, choices=CALIBRATORS,
     )
     temperature_fit: str = option(
         "optimum",
@@ -312,11 +328,11 @@ class TrainConfig:
         DISTILLATION, affects="content", vary=True, private=True, needs="teacher",
     )
     teacher_model: str | None = option(
-        None, "Of a teacher that is trained first. Default: --model.",
+        None, "For a teacher that is trained first. Default: --model.",
         DISTILLATION, affects="content", vary=True, private=True, needs="teacher",
     )
     teacher_label_smoothing: float = option(
-        0.0, "Of a teacher that is trained first.",
+        0.0, "For a teacher that is trained first.",
         DISTILLATION, affects="content", vary=True, least=0, below=1, needs="teacher",
     )
     teacher_options: dict[str, Any] = option(
@@ -324,11 +340,11 @@ class TrainConfig:
         DISTILLATION, affects="content", needs="teacher",
     )
     teacher_learning_rate: float | None = option(
-        None, "Of a teacher that is trained first. Default: --learning-rate, or by its model.",
+        None, "For a teacher that is trained first. Default: --learning-rate, or by its model.",
         DISTILLATION, affects="content", vary=True, above=0, below=10, needs="teacher",
     )
     teacher_epochs: int | None = option(
-        None, "Of a teacher that is trained first. Default: --epochs, or by its rows.",
+        None, "For a teacher that is trained first. Default: --epochs, or by its rows.",
         DISTILLATION, affects="content", vary=True, least=1, needs="teacher",
     )
 
@@ -340,13 +356,19 @@ class TrainConfig:
         5.0, "Minutes between checkpoints.",
         RUN, affects="nothing", least=0, trainer="checkpoint_minutes",
     )
+    report_to: tuple[str, ...] = option(
+        (),
+        "Trackers: tensorboard (in RUN/tensorboard), wandb, mlflow, trackio. They get losses, the metrics of "
+        "every split and the reliability diagrams. Repeatable.",
+        RUN, affects="nothing", parse=parse_trackers, trainer="report_to",
+    )
     bins: tuple[int, ...] = option(
         (15,), "Bins of the calibration errors (15). A list such as 10,15,100: all metrics use the first.",
         RUN, affects="record", parse=parse_bins,
     )
     slice: str | None = option(
         None,
-        "COLUMN of validation and test files: every metric for each of its values too, the worst one named.",
+        "COLUMN of validation and test files: also every metric for each of its values; the worst is named.",
         RUN, affects="record",
     )
     closed: str = option(
@@ -375,6 +397,12 @@ class TrainConfig:
                 f"{argument('unlabelled')} rows are learned from the teacher, and "
                 f"{argument('label_weight', 1)} leaves it out",
                 remedy=f"give a {argument('label_weight')} below 1",
+            )
+        if self.temperature_fit == "grid" and self.calibrator not in ("temperature", PERTURBED):
+            raise UserError(
+                f"{argument('temperature_fit', 'grid')} is about a temperature, and "
+                f"{argument('calibrator')} is {self.calibrator}",
+                remedy="leave one of them out",
             )
         if self.aum_filter and self.train_region == ALL_ROWS:
             raise UserError(
@@ -484,6 +512,7 @@ class TrainConfig:
     def that_change_the_result(self) -> dict[str, Any]:
         """The options that change the result by their value, but for those at their defaults."""
         values = {name: getattr(self, name) for name, found in OPTIONS.items() if found.affects == "result"}
+        values["trainer"] = {name: value for name, value in self.trainer.items() if name not in REPORTING}
         return {name: value for name, value in values.items() if value != DEFAULTS[name]}
 
     def as_dict(self) -> dict[str, Any]:
@@ -560,7 +589,7 @@ def check_trainer_number(name: str, value: Any, least: float) -> None:
 SINGLE_LABEL = (
     "teacher", "class_weights", "sampling", "label_smoothing", "weight_column", "annotations_column",
     "label_prob_columns", "label_map", "drop_unlabelled", "choices_column", "train_region", "aum_filter",
-    "plain_run", "slice", "temperature_fit", "keep_epoch_predictions", "dynamics",
+    "plain_run", "slice", "temperature_fit", "keep_epoch_predictions", "dynamics", "calibrator",
 )  # fmt: skip
 MULTI_LABEL_RULES = (NLL_AFTER_TEMPERATURE, "nll", "last")
 OPTIONS = options_of(TrainConfig)

@@ -1,4 +1,4 @@
-"""By what the epoch of a run is kept: the rules of `--select-by`.
+"""How the epoch of a run is selected: the rules of `--select-by`.
 
     nll-after-temperature   the lowest validation NLL once the temperature is fitted: what remains when the
                             one free number is set right (the default)

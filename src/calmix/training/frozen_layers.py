@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from calmix.data.batches.encoding import EncodedRows
-from calmix.data.batches.state_cache import GIB, StateCache, make_room, size_in_words
+from calmix.data.batches.state_cache import GIB, NoRoom, StateCache, make_room, size_in_words
 from calmix.data.batches.unlabelled import WithUnlabelled
 from calmix.models.cached_states import CachedRows, StateCollator
 from calmix.models.frozen_prefix import STATES, FrozenPrefix
@@ -52,13 +52,11 @@ def freeze_layers(config: TrainConfig, network: Network, rows: Encoded) -> Froze
 
 def train_from_cache(
     config: TrainConfig, trainer: MixupTrainer, prefix: FrozenPrefix | None, splits: Mapping[str, Encoded]
-) -> None:
+) -> dict[str, CachedRows]:
     """Let a trainer read the activations of the frozen layers from the cache, filled where it is not."""
     if prefix is None or not prefix.is_cached:
-        return
-    given = {name: rows for name, rows in splits.items() if isinstance(rows, EncodedRows)}
-    cache = fill_cache(config, prefix, list(given.values()))
-    cached = {name: CachedRows.of(rows, cache, STATES) for name, rows in given.items()}
+        return {}
+    cached = cached_rows(config, prefix, splits)
     rows: Any = cached["train"]
     trainer.train_dataset = WithUnlabelled(rows, cached["unlabelled"]) if "unlabelled" in cached else rows
     if "validation" in cached:
@@ -66,6 +64,32 @@ def train_from_cache(
         trainer.eval_dataset = view
     collator: Any = trainer.data_collator
     trainer.data_collator = StateCollator(collator, STATES)
+    return cached
+
+
+def predict_from_cache(
+    config: TrainConfig, prefix: FrozenPrefix | None, splits: Mapping[str, Encoded]
+) -> dict[str, CachedRows]:
+    """The splits that the finished network predicts from the cache: all, or none of them.
+
+    The seeds and methods that follow compute what lies above the frozen layers alone. Rows pass through the
+    whole network where the limit leaves no room, where activations are rounded to half precision, and where
+    LoRA is merged before they are predicted.
+    """
+    if prefix is None or config.freeze_cache != "float32" or config.lora is not None:
+        return {}
+    try:
+        return cached_rows(config, prefix, splits)
+    except NoRoom:
+        return {}
+
+
+def cached_rows(
+    config: TrainConfig, prefix: FrozenPrefix, splits: Mapping[str, Encoded]
+) -> dict[str, CachedRows]:
+    given = {name: rows for name, rows in splits.items() if isinstance(rows, EncodedRows)}
+    cache = fill_cache(config, prefix, list(given.values()))
+    return {name: CachedRows.of(rows, cache, STATES) for name, rows in given.items()}
 
 
 def fill_cache(config: TrainConfig, prefix: FrozenPrefix, splits: Sequence[EncodedRows]) -> StateCache:
@@ -76,7 +100,7 @@ def fill_cache(config: TrainConfig, prefix: FrozenPrefix, splits: Sequence[Encod
     with locked(root / f"{place.name}.lock"):
         problem = _fill(prefix, splits, place, config.freeze_cache, limit) if is_first_process() else None
         if broadcast_from_rank0(problem is not None):
-            raise problem or UserError("the activations could not be cached", remedy="see the first process")
+            raise problem or NoRoom("the activations could not be cached", remedy="see the first process")
     return StateCache(place, prefix.width, config.freeze_cache)
 
 

@@ -1,4 +1,4 @@
-"""What a run writes down as it goes: sums of every epoch, and some of the pairs that it mixed.
+"""The journal of a run: sums of every epoch, and some of the mixed pairs.
 
 Part of every checkpoint, so a resumed run ends with the same numbers; the Trainer's own log starts empty.
 """

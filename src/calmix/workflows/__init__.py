@@ -1,6 +1,6 @@
 """The Python API: one function per verb of the command line, with objects as well as files.
 
-adapt           Recalibrate a trained model for the data that it is used on
+adapt           Recalibrate a trained model for the data you deploy it on
 calibrate       Calibrate what is already trained: a run, a checkpoint or predictions; with a report
 classifier      `CalibratedTextClassifier`: texts in, calibrated probabilities out, for scikit-learn
 compare         Which method is best on these data: many runs, paired statistics, a recommendation

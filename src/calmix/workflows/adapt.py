@@ -1,4 +1,4 @@
-"""Recalibrate a trained model for the data that it is used on, and say which rows to label for that."""
+"""Recalibrate a trained model for the data you deploy it on, and say which rows to label for that."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LabelRequestResult(Result):
 
     def lines(self) -> list[str]:
         found = self.content
-        by = "at random" if found["design"] == "random" else "more where the model is unsure"
+        by = "at random" if found["design"] == "random" else "stratified by confidence"
         return [
             f"{found['rows']} of {found['of']:,} rows, drawn {by}: {found['output']}",
             "fill in the label column, keep design_weight as it is, then: "
@@ -85,7 +85,7 @@ def adapt(
     max_length: int | None = None,
     trust_remote_code: bool = False,
 ) -> AdaptationResult:
-    """Recalibrate a trained model for the data that it is used on.
+    """Recalibrate a trained model for the data you deploy it on.
 
         calmix.adapt(run, labelled=fifty_rows, output="adapted").nll_gain
         calmix.adapt(run, perturbed=True, output="robust")
@@ -93,18 +93,19 @@ def adapt(
     source: a `Run`, a run or checkpoint directory. labelled: 20 to a few hundred labelled rows of the domain,
     in any form that `calmix.train` takes; `suggest_labels` says which. perturbed: no data of the domain, but
     damaged validation rows of the run. unlabelled: rows without labels, for a `method` that is named:
-    pseudocal, transcal or em-label-shift. What is written can be given to `predict` and `evaluate`.
+    pseudocal, transcal, em-label-shift, lascal or density. What is written can be given to `predict` and
+    `evaluate`.
     """
     place = output_directory(output)
     asked = (labelled is not None) + (unlabelled is not None) + perturbed
     if asked != 1:
         raise UserError(
-            "nothing to adapt to" if not asked else "two things to adapt to",
+            "nothing to adapt to" if not asked else "several kinds of data to adapt to",
             remedy=f"give one of {argument('labelled', 'FILE')}, {argument('unlabelled', 'FILE')} and "
             f"{argument('perturbed')}",
         )
     if method is not None and unlabelled is None:
-        raise UserError(f"{argument('method')} is about {argument('unlabelled')}", remedy="leave it out")
+        raise UserError(f"{argument('method')} needs {argument('unlabelled')}", remedy="leave it out")
     model = model_directory(source, "source")
     if not model.is_dir():
         raise UserError("no such run or checkpoint", file=model, remedy="check the path")
@@ -189,7 +190,7 @@ def suggest_labels(
 
         calmix.suggest_labels(run, "tickets.csv", 50, output="to_label.csv")
 
-    design: `confidence` (stratified: more rows where the model is unsure) or `random`.
+    design: `confidence` (stratified: more rows of low confidence) or `random`.
     """
     from calmix.io.writing import check_not_input, check_writable
 

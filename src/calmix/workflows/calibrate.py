@@ -146,7 +146,7 @@ def calibrate(
     max_length: int | None = None,
     trust_remote_code: bool = False,
 ) -> CalibrationResult:
-    """Fit a calibrator and, where it folds, write a checkpoint whose plain softmax is calibrated.
+    """Fit a calibrator and, if it folds into the head, write a checkpoint with calibrated plain softmax.
 
         calmix.calibrate("checkpoint", fit_on=validation, method="vector", output="calibrated")
         calmix.calibrate(test_predictions, fit_on=validation_predictions, output="calibrated").predictions()

@@ -79,7 +79,7 @@ class CalibratedTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
             self.checkpoint_ = read_files(run.model_path)
             self.metrics_ = run.metrics["validation"]
-            self.temperature_ = run.temperature
+            self.temperature_ = run.temperature if run.calibrator == "temperature" else None
         self.classes_ = classes
         self.n_features_in_ = 1
         return self

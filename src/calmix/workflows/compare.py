@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
 from calmix.workflows.options import output_directory, training_config
-from calmix.workflows.result import Record, Result
+from calmix.workflows.result import DrawnResult, Record
 from calmix.workflows.run import Run
 from calmix.workflows.train import rows_or_lists
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calmix.experiments.comparison_plan import CompareConfig
     from calmix.experiments.results import Results
     from calmix.report.tables import Table
@@ -25,7 +27,7 @@ OWN = ("methods", "seeds", "vary", "executor", "workers", "keep_models", "margin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result):
+class Comparison(DrawnResult):
     """What a comparison found: `Comparison.open("comparison")`, or what `calmix.compare` returns."""
 
     path: Path
@@ -112,6 +114,24 @@ class Comparison(Result):
     def report(self) -> Path:
         return self.path / "report.html"
 
+    def plot_effects(self, split: str = "test") -> Figure:
+        """The difference of every method from plain with its interval, raw and with temperature scaling, as a
+        matplotlib figure: `.savefig("effects.pdf")`."""
+        from calmix.report.figures.comparison_figures import effects_figure
+
+        return effects_figure(self.content, split)
+
+    def plot_reliability(self, split: str = "test", *, calibrated: bool = True) -> Figure:
+        """The reliability curves of all methods, as a matplotlib figure; the seeds of a method together."""
+        from calmix.report.figures.comparison_figures import reliability_curves_figure
+
+        return reliability_curves_figure(self.content, split, "calibrated" if calibrated else "uncalibrated")
+
+    def figures(self) -> dict[str, Figure]:
+        from calmix.report.figures.comparison_figures import comparison_figures
+
+        return comparison_figures(self.content)
+
     def tables(self) -> list[Table]:
         from calmix.report.comparison.comparison_tables import HEADLINE_METRICS, summary_tables
 
@@ -151,14 +171,14 @@ def compare(
     store: str | Path | None = None,
     **options: Any,
 ) -> Comparison:
-    """Train every method with every seed, and say which to use.
+    """Train every method with every seed, and recommend one.
 
         comparison = calmix.compare(frame, methods=["plain", "cls-mixup"], seeds=range(3), output="compared")
         comparison.recommendation.sentence, comparison.best
 
     methods: names with options, such as "cls-mixup:alpha=1"; `plain` is always in. vary: "NAME=V1,V2" of an
-    option. Data and options are those of `calmix.train`. A comparison that was cut off, or is asked for more
-    methods or seeds, goes on and repeats no run. Data that are objects are written into `output`, for the
+    option. Data and options are those of `calmix.train`. An interrupted comparison, or one with more
+    methods or seeds, continues and repeats no run. Data that are objects are written into `output`, for the
     processes that train.
     """
     data = {"train": rows_or_lists(train, texts, labels), "validation": validation, "test": test}

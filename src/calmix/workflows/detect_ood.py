@@ -1,4 +1,4 @@
-"""Does a model know what it does not know: data like the training data against other data, by its scores."""
+"""Out-of-domain detection: how well the scores of a model separate in-domain rows from other data."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 from calmix.io.run_directory import RunDirectory, is_comparison
 from calmix.user_error import UserError, argument, check_least
 from calmix.workflows.data_arguments import GivenData
-from calmix.workflows.result import Result
+from calmix.workflows.result import DrawnResult
 from calmix.workflows.run import directory_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calmix.report.tables import Table
 
 REPORT = "ood.html"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OodResult(Result):
+class OodResult(DrawnResult):
     """How well each score separates the sets; of a run with the threshold that was saved with it."""
 
     content: Mapping[str, Any]
@@ -33,6 +35,12 @@ class OodResult(Result):
     def scores(self) -> list[dict[str, Any]]:
         """AUROC, AUPR and FPR@95 by score, stage and set of other data; rows of a data frame."""
         return list(self.content["scores"])
+
+    def figures(self) -> dict[str, Figure]:
+        """Of a run the confidence on every set of data, of a comparison the AUROC of its methods."""
+        from calmix.report.figures.ood_figures import ood_figures
+
+        return ood_figures(self.content)
 
     def tables(self) -> list[Table]:
         return [self._module().headline_table(self.content)]
@@ -145,7 +153,7 @@ def open_run(path: Path) -> RunDirectory:
     opened.check_single_label("out-of-domain detection")
     if not opened.model.is_dir():
         raise UserError(
-            "the model of this run was dropped",
+            "the model of this run was not kept",
             file=opened.path,
             remedy=f"keep it: {argument('keep_models', 'all')}",
         )

@@ -1,4 +1,4 @@
-"""How well calibrated are predictions: those one has, those of a run, or those of a model on labelled rows.
+"""Measure the calibration of predictions: existing ones, those of a run, or of a model on labelled rows.
 
 Predictions need no torch here; only `model=` and `mc_dropout=` load a network.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.runtime.option_values import parse_bins
 from calmix.user_error import UserError, argument, check_least
-from calmix.workflows.result import Record, Result, place_of
+from calmix.workflows.result import DrawnResult, Record, place_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calmix.calibration.files.column_mapping import ColumnMapping
     from calmix.calibration.files.file_evaluation import Source
     from calmix.calibration.metrics.binning import Closed
-    from calmix.calibration.predictions import Notion
+    from calmix.calibration.predictions import Notion, Predictions
     from calmix.report.tables import Table
 
 # What is in which of two tables where one does not fit.
@@ -27,7 +30,7 @@ COMPARED = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", 
 PLACE = ("file", "stage")
 
 
-class Evaluation(Result, Mapping[str, Any]):
+class Evaluation(DrawnResult, Mapping[str, Any]):
     """The metrics of one or several sets of predictions, and the paired differences of those that hold the
     same rows.
 
@@ -35,8 +38,15 @@ class Evaluation(Result, Mapping[str, Any]):
     `evaluation.files[0].ece`. `as_dict()` is what `calmix evaluate --json` prints.
     """
 
-    def __init__(self, result: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        result: Mapping[str, Any],
+        sources: Sequence[Source] = (),
+        binning: Mapping[str, Any] | None = None,
+    ) -> None:
         self._result = dict(result)
+        self._sources = tuple(sources)
+        self._binning = dict(binning or {})
         self.files = tuple(Record(found) for found in result["files"])
         self.differences: list[dict[str, Any]] = list(result["differences"])
         self.slices: list[dict[str, Any]] = list(result.get("slices", []))
@@ -67,6 +77,48 @@ class Evaluation(Result, Mapping[str, Any]):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.metrics, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_sources": ()}  # how to read them is no data
+
+    def plot_reliability(self, place: int = 0) -> Figure:
+        """The reliability diagram of a set of predictions, by its place in `.files`, as a matplotlib figure:
+        `.savefig("reliability.pdf")`."""
+        from calmix.calibration.integrations.reliability_figure import reliability_figure
+
+        name, predictions = self._rows_of(place)
+        return reliability_figure(predictions, title=name, **self._binning)
+
+    def plot_risk_coverage(self, place: int = 0) -> Figure:
+        """The error rate among the rows that are accepted, as a matplotlib figure."""
+        from calmix.report.figures.risk_coverage_figure import risk_coverage_figure
+
+        name, predictions = self._rows_of(place)
+        return risk_coverage_figure(predictions, title=name)
+
+    def figures(self) -> dict[str, Figure]:
+        """Two of every set of predictions; each row counts once, whatever its weight."""
+        from calmix.report.figures.files import file_name
+
+        figures: dict[str, Figure] = {}
+        for place, source in enumerate(self._sources):
+            name = file_name(source.name)
+            if f"reliability-{name}" in figures:
+                name = f"{name}-{place + 1}"
+            figures[f"reliability-{name}"] = self.plot_reliability(place)
+            figures[f"risk-coverage-{name}"] = self.plot_risk_coverage(place)
+        return figures
+
+    def _rows_of(self, place: int) -> tuple[str, Predictions]:
+        from calmix.calibration.files.file_evaluation import joined
+
+        if not 0 <= place < len(self._sources):
+            raise UserError(
+                f"there is no set of predictions at place {place}",
+                remedy=f"give one of the {len(self._sources)} places from 0 on",
+            )
+        source = self._sources[place]
+        return Path(source.name).name, joined(source)
 
     def tables(self) -> list[Table]:
         if self._result.get("multi_label"):
@@ -214,7 +266,7 @@ def evaluate(
         )
         if not dropped and model is None:
             raise UserError(
-                f"{argument('mc_dropout')} asks a network",
+                f"{argument('mc_dropout')} needs a network",
                 remedy=f"name a run, or give {argument('model')} and {argument('data')}",
             )
         opened += dropped
@@ -258,7 +310,7 @@ def evaluate(
         result["slices"] = evaluate_source_slices(opened[: len(rows)], slice, rows, **measuring)
     if notes:
         result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
-    return Evaluation(result)
+    return Evaluation(result, opened, {"bins": counts[0], "closed": closed})
 
 
 def named_sources(sources: Sequence[Any], from_logits: bool | None) -> dict[str, Any]:
@@ -304,7 +356,8 @@ def open_given(
     if isinstance(given, tuple) and len(given) == 2:
         if from_logits is None:
             raise UserError(
-                "nothing says what the scores are", remedy="give from_logits=True, or False for probabilities"
+                "unknown whether the scores are logits or probabilities",
+                remedy="give from_logits=True, or False for probabilities",
             )
         names = mapping.class_names or None
         try:

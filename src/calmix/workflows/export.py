@@ -72,7 +72,7 @@ def export(
         calmix.predict(exported, texts)
 
     run: a `Run`, a `Comparison` (its recommended run), or the directory of one. With `int8` the weights have
-    8 bits. If that raised the NLL of validation rows, a temperature is fitted again and stands in the graph;
+    8 bits. If that raised the NLL of validation rows, a new temperature becomes part of the graph;
     if the NLL is still higher by more than `tolerance` nats, nothing is written.
     """
     if format not in FORMATS:
@@ -86,7 +86,7 @@ def export(
     source.check_single_label("export")
     if not source.model.is_dir():
         raise UserError(
-            "the model of this run was dropped",
+            "the model of this run was not kept",
             file=source.path,
             remedy=f"keep it: {argument('keep_models', 'all')}",
         )
@@ -126,12 +126,12 @@ def export(
                     f"the exported model differs from the run's: probabilities of {name!r} are off by up to "
                     f"{error:.2g}",
                     file=source.path,
-                    remedy="serve the checkpoint itself",
+                    remedy="use the checkpoint itself",
                 )
         if found["validation"].rises(tolerance=tolerance):
             raise UserError(
-                f"8-bit weights raise the NLL of validation rows by more than {tolerance} nats, at the "
-                "temperature that suits them best",
+                f"8-bit weights raise the NLL of validation rows by more than {tolerance} nats, even "
+                "with a new temperature",
                 file=source.path,
                 remedy=f"export without {argument('int8')}, or allow more with {argument('tolerance')}",
             )

@@ -12,11 +12,12 @@ from calmix.runtime.processes import is_first_process
 from calmix.user_error import UserError, argument
 from calmix.workflows.data_arguments import GivenData
 from calmix.workflows.options import output_directory
-from calmix.workflows.result import WIDTH, Result
+from calmix.workflows.result import WIDTH, DrawnResult
 from calmix.workflows.run import directory_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
     from calmix.data.rows import Rows
     from calmix.dynamics.importers import DynamicsSource
@@ -29,7 +30,7 @@ SUSPECTS_SHOWN = 20
 LOWEST_AUM = {"rule": "lowest AUM within each class, not a test"}
 NOT_A_TEST = (
     "not a test: these rows have the lowest area under the margin of their class, and hard rows have low "
-    "margins too; --retrain trains passes that show how low a wrong label goes"
+    "margins too; --retrain trains threshold passes, which measure the margins of wrong labels"
 )
 CORRECTIONS = (
     "correct labels in datamap.html, download corrections.csv, and train again with the corrected file: see "
@@ -38,7 +39,7 @@ CORRECTIONS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MapResult(Result):
+class MapResult(DrawnResult):
     """A data map on disk: region sizes, class balance per region, and the rows to look at first."""
 
     path: Path
@@ -63,6 +64,15 @@ class MapResult(Result):
 
         return pyarrow.parquet.read_table(self.path / "datamap.parquet")
 
+    def plot_map(self) -> Figure:
+        """Variability against confidence of every row, as a matplotlib figure: `.savefig("map.pdf")`."""
+        from calmix.report.figures.map_figures import map_figure
+
+        return map_figure(self.rows())
+
+    def figures(self) -> dict[str, Figure]:
+        return {"data-map": self.plot_map()}
+
     def tables(self, width: int = WIDTH) -> list[Table]:
         from calmix.report.maps.map_tables import region_table, suspect_table
 
@@ -80,7 +90,7 @@ class MapResult(Result):
         from calmix.report.maps.map_tables import wrong_labels_line
 
         return [
-            *([] if self.content["suspects"] else ["no row is listed by this rule"]),
+            *([] if self.content["suspects"] else ["no row to list"]),
             wrong_labels_line(self.content["wrong_labels"]),
             *(f"note: {note}" for note in self.content["notes"]),
             *(f"{name + ':':14}{self.path / name}" for name in FILES),
@@ -149,7 +159,8 @@ def map(
         for name, given_value in {"epochs": epochs, "seed": seed}.items():
             if given_value is not None:
                 raise UserError(
-                    f"{argument(name)} is for passes", remedy=f"add {argument('retrain')}, or leave it out"
+                    f"{argument(name)} needs threshold passes",
+                    remedy=f"add {argument('retrain')}, or leave it out",
                 )
         try:
             rows = mapped_rows(found, path, texts, names)
@@ -237,7 +248,7 @@ def retraining(found: DynamicsSource, source: Path, **changes: Any) -> TrainConf
     run = RunDirectory(source)
     if found.kind != "run" or not run.config_file.is_file():
         raise UserError(
-            f"{argument('retrain')} needs a run, whose configuration says what to train on what",
+            f"{argument('retrain')} needs a run: its configuration has the data and settings",
             file=source,
             remedy="give a run directory of 'calmix train'",
         )

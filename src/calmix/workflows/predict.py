@@ -1,4 +1,4 @@
-"""Labels with a confidence that can be acted on: which predictions may be accepted automatically."""
+"""Predictions with calibrated confidence, and which of them to accept automatically."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PredictionResult(Result):
         """Which answers may be accepted; asked for with `target_accuracy` or `accept_above`."""
         if "accept" not in self.table.column_names:
             raise UserError(
-                "nothing says which answers to accept", remedy="give target_accuracy or accept_above"
+                "no rule for which predictions to accept", remedy="give target_accuracy or accept_above"
             )
         return self.column("accept")
 
@@ -66,7 +66,7 @@ class PredictionResult(Result):
     def sets(self) -> list[list[str]]:
         """The classes that each row may have; asked for with `coverage`."""
         if "prediction_set" not in self.table.column_names:
-            raise UserError("no prediction sets were asked for", remedy="give coverage=0.9")
+            raise UserError("no prediction sets were requested", remedy="give coverage=0.9")
         return [json.loads(one) for one in self.column("prediction_set")]
 
     def tables(self) -> list[Table]:
@@ -96,7 +96,8 @@ def set_lines(found: Mapping[str, Any]) -> list[str]:
     """What the prediction sets promise, and how large they are."""
     if "set_guarantee" not in found:
         return []
-    size = f"{found['set_mean_size']:.2f} classes on average, one in {found['set_single_share']:.1%} of rows"
+    single = f"one class in {found['set_single_share']:.1%} of rows"
+    size = f"{found['set_mean_size']:.2f} classes on average, {single}"
     limit = [f"note: {found['set_limit']}"] if "set_limit" in found else []
     return [found["set_guarantee"], f"set size: {size}", *limit]
 

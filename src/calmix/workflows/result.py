@@ -1,4 +1,4 @@
-"""What the results of workflows have in common: they print tables and lines, and show them in a notebook."""
+"""What the results of workflows have in common: they print tables and lines, and display in a notebook."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from calmix.printable import printable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calmix.report.tables import Table
 
 WIDTH = 110
@@ -42,6 +44,20 @@ class Result:
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in map(printable, self.lines()))
         return "".join(table_html(table) for table in self.tables()) + lines
+
+
+class DrawnResult(Result):
+    """A result that is also drawn by matplotlib, for papers and slides: the extra `calmix[figures]`."""
+
+    def figures(self) -> dict[str, Figure]:
+        """All figures by the name of their file."""
+        raise NotImplementedError
+
+    def write_figures(self, directory: str | Path) -> list[Path]:
+        """All figures as SVG and PDF; their paths."""
+        from calmix.report.figures.files import write_figures
+
+        return write_figures(self.figures(), directory)
 
 
 def table_html(table: Table) -> str:

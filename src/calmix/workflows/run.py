@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calmix.io.memory_tables import MemoryData
 from calmix.io.run_directory import RunDirectory, is_comparison
 from calmix.user_error import UserError
-from calmix.workflows.result import Record, Result
+from calmix.workflows.result import DrawnResult, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from calmix.report.tables import Table
 
 
+STAGES = ("uncalibrated", "calibrated", "perturbed")
+
+
 @dataclass(frozen=True)
 class SplitMetrics:
-    """The metrics of one split: uncalibrated, and with the temperature of the saved model."""
+    """The metrics of one split: uncalibrated, and with the calibrator of the saved model."""
 
     uncalibrated: Record
     calibrated: Record
+    perturbed: Record | None = None
+    """With the second model of `calibrator="perturbed"`."""
 
 
 class RunMetrics(Mapping[str, SplitMetrics]):
@@ -43,7 +48,7 @@ class RunMetrics(Mapping[str, SplitMetrics]):
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.facts = Record({name: value for name, value in content.items() if name != "splits"})
         self._splits = {
-            name: SplitMetrics(Record(stages["uncalibrated"]), Record(stages["calibrated"]))
+            name: SplitMetrics(**{stage: Record(stages[stage]) for stage in STAGES if stage in stages})
             for name, stages in content["splits"].items()
         }
 
@@ -60,7 +65,7 @@ class RunMetrics(Mapping[str, SplitMetrics]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(Result):
+class Run(DrawnResult):
     """A finished run: `Run.open("run")`, or what `calmix.train` and `calmix.distill` return.
 
     Prints its metrics and, in a notebook, shows them as a table; `report` is the page with everything.
@@ -104,9 +109,19 @@ class Run(Result):
 
     @property
     def temperature(self) -> float:
-        """Fitted on validation rows and folded into the saved model."""
-        self.directory.check_single_label("one temperature")
-        return float(self.metrics.facts.temperature)
+        """Fitted on validation rows and folded into the saved model; an error where another calibrator is."""
+        return self.directory.temperature()
+
+    @property
+    def calibrator(self) -> str:
+        """What is folded into the saved model: temperature, temperature-bias, vector or structured."""
+        return str(self.metrics.facts.get("calibrator", "temperature"))
+
+    @property
+    def perturbed_path(self) -> Path | None:
+        """The second model of `calibrator="perturbed"`, for data of an unknown domain: `calmix.predict` and
+        `calmix.evaluate` take it as they take a run."""
+        return self.directory.perturbed if self.directory.perturbed.is_dir() else None
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -127,6 +142,9 @@ class Run(Result):
 
             return label_predictions_of_run(self.directory, split, calibrated=calibrated)
 
+        return self._single_label_predictions(split, calibrated=calibrated)
+
+    def _single_label_predictions(self, split: str, *, calibrated: bool) -> Predictions:
         from calmix.calibration.files.run_predictions import predictions_of_run
 
         return predictions_of_run(self.directory, split, calibrated=calibrated)
@@ -143,7 +161,7 @@ class Run(Result):
 
         if not self.model_path.is_dir():
             raise UserError(
-                "the model of this run was dropped", file=self.path, remedy="keep it: keep_models='all'"
+                "the model of this run was not kept", file=self.path, remedy="keep it: keep_models='all'"
             )
         network: PreTrainedModel = load_trained(self.model_path, trust_remote_code=trust_remote_code)
         network.eval()
@@ -158,32 +176,29 @@ class Run(Result):
 
     def plot_reliability(self, split: str = "test", *, calibrated: bool = True, bins: int = 15) -> Figure:
         """The reliability diagram of a split as a matplotlib figure: `.savefig("reliability.pdf")`."""
-        from calmix.calibration.files.run_predictions import predictions_of_run
-        from calmix.report.figures import reliability_figure
+        from calmix.calibration.integrations.reliability_figure import reliability_figure
 
         words = f"{split}, {'+ TS' if calibrated else 'raw'}"
-        known = predictions_of_run(self.directory, split, calibrated=calibrated)
+        known = self._single_label_predictions(split, calibrated=calibrated)
         return reliability_figure(known, bins=bins, title=words)
 
     def plot_risk_coverage(self, split: str = "test", *, calibrated: bool = True) -> Figure:
         """The error rate among the rows that are accepted, as a matplotlib figure."""
-        from calmix.calibration.files.run_predictions import predictions_of_run
-        from calmix.report.figures import risk_coverage_figure
+        from calmix.report.figures.risk_coverage_figure import risk_coverage_figure
 
-        known = predictions_of_run(self.directory, split, calibrated=calibrated)
+        known = self._single_label_predictions(split, calibrated=calibrated)
         return risk_coverage_figure(known, title=split)
 
     def plot_training(self) -> Figure:
         """Training loss and validation NLL of every epoch, as a matplotlib figure."""
-        from calmix.report.figures import history_figure
+        from calmix.report.figures.run_figures import history_figure
 
         return history_figure(self.directory.metrics().get("history", []))
 
-    def write_figures(self, directory: str | Path) -> list[Path]:
-        """All figures of the run as SVG and PDF; their paths."""
-        from calmix.report.figures import write_figures
+    def figures(self) -> dict[str, Figure]:
+        from calmix.report.figures.run_figures import run_figures
 
-        return write_figures(self.directory, Path(directory))
+        return run_figures(self.directory)
 
     def push_to_hub(self, repository: str, **settings: Any) -> str:
         """Share the model on the Hugging Face Hub as `NAMESPACE/NAME`; settings as of `calmix.push`."""
@@ -223,6 +238,7 @@ class Run(Result):
             *(f"note: {note}" for note in learning_notes(self.directory.metrics())),
             self._folded(),
             f"model:  {self.model_path}",
+            *([] if self.perturbed_path is None else [f"for an unknown domain: {self.perturbed_path}"]),
             f"report: {self.report}",
         ]
 
@@ -230,7 +246,9 @@ class Run(Result):
         if self.directory.is_multi_label:
             method = self.metrics.facts.label_scaling["method"]
             return f"{method} scaling of every label, folded into the saved model with its thresholds"
-        return f"temperature {self.temperature:.3f}, folded into the saved model"
+        is_temperature = self.calibrator == "temperature"
+        fitted = f"temperature {self.temperature:.3f}" if is_temperature else f"{self.calibrator} scaling"
+        return f"{fitted}, folded into the saved model"
 
     def __str__(self) -> str:
         return "\n".join([*(f"WARNING: {line}" for line in self.warnings()), super().__str__()])

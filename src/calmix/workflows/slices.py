@@ -42,7 +42,7 @@ def column_values(place: Any, column: str) -> Sequence[Any]:
                 file=place,
                 remedy=f"give {argument('model')} and {argument('data')}: the rows and the run",
             )
-        return read_table(place).column(column, argument("slice"))
+        return list(read_table(place).column(column, argument("slice")))
     try:
         return list(place[column])
     except (KeyError, TypeError, IndexError):

@@ -43,11 +43,11 @@ def train(
 
 
 def rows_or_lists(train: Any, texts: Any, labels: Any) -> Any:
-    """`train`, or the two lists that stand in its place."""
+    """`train`, or the two lists that replace it."""
     if texts is None and labels is None:
         return train
     if train is not None:
-        raise UserError("texts and labels stand in place of train", remedy="give one or the others")
+        raise UserError("texts and labels replace train", remedy="give one or the others")
     if texts is None or labels is None:
         raise UserError("texts and labels belong together", remedy="give both")
     return {"text": texts, "label": labels}
@@ -68,6 +68,7 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
     config, data = training_config(options)
     look_first(config, resume=resume)
 
+    from calmix.report.adapted_card import write_perturbed_card
     from calmix.report.model_card import write_model_card
     from calmix.report.run.run_report import write_run_report
     from calmix.training.pipeline.stages import train_staged
@@ -77,6 +78,7 @@ def train_run(options: Mapping[str, Any], *, resume: bool) -> Run:
         # Of a run that was finished before: nothing is written about files that have changed since.
         run.check_undamaged("", "restore it, or train it again in another directory")
         write_model_card(run)
+        write_perturbed_card(run)
         write_run_report(run)
     return Run(run, tuple(data.held))
 

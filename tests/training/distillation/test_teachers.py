@@ -222,7 +222,7 @@ def test_a_predictions_file_that_does_not_fit_is_refused(tmp_path):
         file_teacher(tmp_path, **scores).check(rows)
     with pytest.raises(UserError, match="18 of 20 training rows are not in this file, for example 'row-2'"):
         file_teacher(tmp_path, row_id=["row-0", "row-1"], **scores).check(rows)
-    twice = r"row 2, column 'row_id': the row id 'row-0' stands twice, first in row 1; leave one of the two"
+    twice = r"row 2, column 'row_id': the row id 'row-0' occurs twice, first in row 1; leave one of the two"
     with pytest.raises(UserError, match=twice):
         file_teacher(tmp_path, row_id=["row-0", "row-0"], **scores).check(rows.select([0]))
     file_teacher(tmp_path, row_id=["row-0", "row-1"], **scores).check(rows.select([1, 0]))

@@ -110,7 +110,7 @@ def test_a_head_without_a_bias_is_refused_before_training(make_trainer):
         model.classifier.bias = None
         return model
 
-    with pytest.raises(UserError, match="has no bias that could take the shift back"):
+    with pytest.raises(UserError, match="has no bias to correct the shift"):
         make_trainer(class_weights="balanced", wrap=without_bias)
 
 
@@ -146,7 +146,7 @@ def test_a_run_says_what_was_corrected(calmix, files, encoders, tmp_path):
     assert held.confidence().mean() < 1
     assert json.loads((run / "model" / "config.json").read_text())["calmix_prior_correction"]["folded"]
     card = (run / "model" / "README.md").read_text()
-    assert "Classes were weighed in training" in card and "class_weights: positive=20" in card
+    assert "Classes were weighted in training" in card and "class_weights: positive=20" in card
     assert "Scores without and with the correction" in (run / "report.html").read_text()
 
 

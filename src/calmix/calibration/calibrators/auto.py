@@ -1,4 +1,4 @@
-"""The calibrator that the rows support: the simplest that cross-validation cannot tell from the best.
+"""The calibrator that the rows support: the simplest one within the noise of the best.
 
 From simple to complex: temperature, temperature + bias, vector, structured. Each is fitted on four fifths of
 the rows and its negative log-likelihood measured on the last fifth, five times over. The simplest one is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from calmix.calibration.calibrators.calibrator import Calibrator
@@ -19,12 +21,7 @@ def finite_logits(predictions: Predictions) -> Predictions:
     """
     if predictions.kind == "logits" and np.isfinite(predictions.values).all():
         return predictions
-    return Predictions.from_logits(
-        predictions.log_probabilities(),
-        predictions.labels,
-        ids=predictions.ids,
-        class_names=predictions.class_names,
-    )
+    return replace(predictions, values=predictions.log_probabilities(), kind="logits")
 
 
 def remember_classes(calibrator: Calibrator, predictions: Predictions) -> None:
@@ -46,7 +43,5 @@ def calibrate_predictions(calibrator: Calibrator, predictions: Predictions) -> P
             f"the calibrator was fitted on other classes: {different}",
             remedy="apply it to predictions of the same model",
         ) from None
-    calibrated = Predictions.from_logits(
-        calibrator.transform(ordered.values), ordered.labels, ids=ordered.ids, class_names=names
-    )
+    calibrated = replace(ordered, values=calibrator.transform(ordered.values))
     return calibrated.with_class_order(predictions.class_names)

@@ -1,4 +1,4 @@
-"""Isotonic calibration: a free, never falling curve from score to probability.
+"""Isotonic calibration: a monotone curve from score to probability.
 
 With two classes, scikit-learn's isotonic regression of the label on the log-odds z_1 - z_0. With more, one
 such curve per class against the rest, on the log-odds of that class,

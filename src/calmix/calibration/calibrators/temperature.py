@@ -31,7 +31,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,18 @@ class TemperatureScaling(Calibrator):
     def __init__(self, preset: str | None = None, guard: bool = True) -> None:
         self.preset = preset
         self.guard = guard
+
+    @classmethod
+    def of(cls, temperature: float, classes: int, *, preset: str | None = None) -> Self:
+        """The scaling by a temperature that is known.
+
+        >>> TemperatureScaling.of(2.0, 2).transform([[2.0, 0.0]]).tolist()
+        [[1.0, 0.0]]
+        """
+        made = cls(preset=preset)
+        made.temperature_, made.at_bound_, made.guarded_ = float(temperature), None, False
+        made.n_features_in_, made.classes_ = classes, np.arange(classes)
+        return made
 
     def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
         if self.preset not in (None, "paper"):

@@ -25,6 +25,8 @@ class ShiftMethod:
     name: str
     assumption: str
     citation: str
+    of_classes: bool = False
+    """Whether it is about the shares of classes, which the choices of a question do not have."""
 
 
 METHODS = {
@@ -40,6 +42,18 @@ METHODS = {
             "em-label-shift",
             "only the class shares differ",
             "Saerens, Latinne & Decaestecker, Neural Computation 2002",
+            of_classes=True,
+        ),
+        ShiftMethod(
+            "lascal",
+            "only the class shares differ",
+            "Popordanoska, Radevski, Tuytelaars & Blaschko, NeurIPS 2024",
+            of_classes=True,
+        ),
+        ShiftMethod(
+            "density",
+            "the model errs as much on target rows as on perturbed source rows as far from the training rows",
+            "Tomani, Waseda, Shen & Cremers, ICML 2023",
         ),
     )
 }

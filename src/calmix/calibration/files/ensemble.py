@@ -1,4 +1,4 @@
-"""Ensembles: the mean of what several models say about the same rows.
+"""Ensembles: the mean of the probabilities of several models for the same rows.
 
 p = (1/M) Σ_m p_m
 """

@@ -8,11 +8,13 @@ place of the difference.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, combinations, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -33,8 +35,28 @@ from calmix.calibration.predictions import Notion, Predictions
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
 
+if TYPE_CHECKING:
+    from calmix.calibration.fit_uncertainty import FitUncertainty
+
 # Files whose rows are in different orders are read whole to be matched; beyond this many rows they are not.
 MOST_REORDERED = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SourceFit:
+    """How uncertain a calibrator is, and the predictions that it was applied to."""
+
+    uncertainty: Callable[[], FitUncertainty]
+    before: Callable[[], Iterable[Predictions]]
+
+    def widened(self, result: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+        """The result with intervals that include the fit."""
+        from calmix.calibration.fit_uncertainty import MOST_ROWS
+
+        stride = math.ceil(result["n"] / MOST_ROWS)
+        parts = [batch.select(np.arange(0, len(batch), stride)) for batch in self.before()]
+        asked = {name: value for name, value in settings.items() if name != "intervals"}
+        return self.uncertainty().widened(result, together(parts), **asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +70,8 @@ class Source:
     split: str | None = None
     stage: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    fit: SourceFit | None = None
+    """Of the calibrator that made it, where the rows that this was fitted on are others and known."""
 
 
 class Placed(Protocol):
@@ -122,22 +146,35 @@ def open_sources(
 
 
 def _run_sources(run: RunDirectory, origin: int) -> Iterator[Source]:
-    metrics = run.metrics()
-    temperature = float(metrics["temperature"])
+    # Not above: calibrators are scikit-learn estimators, which takes a second to load.
+    from calmix.calibration.files.run_predictions import (
+        apply_calibrator,
+        calibrator_of_run,
+        predictions_of_run,
+    )
+    from calmix.calibration.fit_uncertainty import FitUncertainty
+
+    metrics, calibrator = run.metrics(), calibrator_of_run(run)
+
+    @cache
+    def uncertainty() -> FitUncertainty:
+        return FitUncertainty.of(calibrator, predictions_of_run(run, "validation"))
+
     for split, stages in metrics["splits"].items():
         file = run.predictions_file(split)
         run.check_undamaged(f"predictions/{split}.parquet")
 
         def calibrated(file: Path = file) -> Iterator[Predictions]:
-            return (batch.with_temperature(temperature) for batch in iterate_predictions(file))
+            return (apply_calibrator(calibrator, batch) for batch in iterate_predictions(file))
 
         def uncalibrated(file: Path = file) -> Iterator[Predictions]:
             return iterate_predictions(file)
 
-        # The temperature was fitted on these very rows.
+        # The calibrator was fitted on these very rows.
         facts = {"in_sample": True} if stages["calibrated"].get("in_sample") else {}
         name = f"{run.path}:{split}"
-        yield Source(name, calibrated, origin, split, "calibrated", facts)
+        fit = SourceFit(uncertainty, uncalibrated) if stages["calibrated"].get("ci_includes_fit") else None
+        yield Source(name, calibrated, origin, split, "calibrated", facts, fit)
         yield Source(f"{name} (uncalibrated)", uncalibrated, origin, split, "uncalibrated")
 
 
@@ -214,20 +251,26 @@ def _evaluate(
     except ValueError as error:
         raise UserError(str(error), file=source.name) from None
     named = {"file": source.name} | ({} if source.stage is None else {"stage": source.stage})
-    result = named | evaluation.result(seed=seed) | source.facts
+    found = with_fit(source, evaluation.result(seed=seed), settings)
+    result = named | found | source.facts
     return Evaluated(source, evaluation.fingerprint, evaluation.measure(seed), result)
 
 
 def _evaluate_weighted(source: Source, settings: dict[str, Any], seed: int) -> Evaluated:
     rows = joined(source)
     try:
-        measured = evaluate(rows, seed=seed, **settings)
+        measured = with_fit(source, evaluate(rows, seed=seed, **settings), settings)
         plain = StreamedEvaluation(**settings)
         plain.update(replace(rows, weights=None, targets=None))
     except ValueError as error:
         raise UserError(str(error), file=source.name) from None
     named = {"file": source.name} | ({} if source.stage is None else {"stage": source.stage})
     return Evaluated(source, plain.fingerprint, ({}, {}, {}), named | measured | source.facts, True)
+
+
+def with_fit(source: Source, result: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a source; its intervals include the fit of its calibrator, where that is known."""
+    return result if source.fit is None or not settings["intervals"] else source.fit.widened(result, settings)
 
 
 def _differences(
@@ -283,7 +326,11 @@ def same_order(first: RowFingerprint, second: RowFingerprint) -> MatchedBy | Non
 
 def joined(source: Source) -> Predictions:
     """All rows of a source at once."""
-    parts = list(source.batches())
+    return together(list(source.batches()))
+
+
+def together(parts: Sequence[Predictions]) -> Predictions:
+    """Batches of one source as one."""
     ids = [part.ids for part in parts if part.ids is not None]
     weights = [part.weights for part in parts if part.weights is not None]
     targets = [part.targets for part in parts if part.targets is not None]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from calmix.calibration.class_names import ClassLookup, label_name, listed
 from calmix.calibration.input_checks import BadRow, Integers, both_classes
 from calmix.calibration.predictions import ScoreKind
-from calmix.io.arrow_values import texts_of
+from calmix.io.arrow_values import text_array, texts_of
 from calmix.io.json_records import decode_json
 from calmix.user_error import UserError, argument
 
@@ -131,7 +131,7 @@ class ScoreColumns:
             return None
         column = table.column(self.row_id).combine_chunks()
         _refuse_nulls(file, self.row_id, column, first_row)
-        return np.asarray(texts_of(column, file, self.row_id), dtype=np.str_)
+        return text_array(texts_of(column, file, self.row_id))
 
 
 def _from_lists(

@@ -1,4 +1,4 @@
-"""How predicted and true classes agree, beyond the share of right answers: Matthews correlation and top-k.
+"""Agreement of predicted and true classes beyond accuracy: Matthews correlation and top-k.
 
 With P_k and T_k the shares of class k among the predicted and the true classes, and a the accuracy:
 

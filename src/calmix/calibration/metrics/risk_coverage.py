@@ -1,4 +1,4 @@
-"""The risk-coverage curve: how many errors are left when only the most confident rows are answered.
+"""The risk-coverage curve: how many errors remain when only the most confident rows are accepted.
 
 Rows are ranked from the most to the least confident. After the first k rows, with E_k errors among them:
 

@@ -1,4 +1,4 @@
-"""Which answers may be accepted: thresholds on the confidence, as seen and with a guarantee."""
+"""Which predictions to accept: thresholds on the confidence, empirical and with a guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SmoothECE (Blasiok & Nakkiran 2024): calibration error without bins, at a bandwidth the data choose.
+"""SmoothECE (Blasiok & Nakkiran 2024): calibration error without bins, at a bandwidth chosen by the data.
 
 The residuals r = confidence - correct are smoothed over the confidence with a Gaussian kernel of width s,
 reflected at 0 and 1, and the absolute value is integrated. The reported value is at the width s* where

@@ -11,6 +11,7 @@ inversion          Intervals of calibration errors
 mean_gap           How far mean confidence and accuracy may be apart: what a calibration error cannot hide
 measured_value     A measured value with what its interval, and its difference from another model's
 multiplicity       Several tests at once: how often a false finding may be made among all of them
+noise_band         The noise band of a reliability diagram
 noise_floor        The noise floor
 ood_intervals      How well a score separates two sets of rows
 ood_verdict        What an AUROC means, in a sentence, and which score to reject rows by

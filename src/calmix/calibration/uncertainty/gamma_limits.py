@@ -1,4 +1,4 @@
-"""Limits of a mean to which rare rows add much: they know how little was seen.
+"""Limits of a mean to which rare rows add much, valid when few of them were seen.
 
 Most rows add nothing to the mean cost of errors, a few add their cost. Where few errors were seen the mean is
 skewed, its sample variance is too small, and with no error at all both are 0, which proves nothing. With mean

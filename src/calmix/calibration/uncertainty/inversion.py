@@ -1,4 +1,4 @@
-"""Intervals of calibration errors, by asking which true errors could have shown what was seen.
+"""Intervals of calibration errors by test inversion: which true errors are compatible with the rows.
 
 A calibration error is a norm T = F(d) of observed gaps d = mu + noise, one entry per bin, with true gaps
 mu and noise of known size s. Noise always adds to a norm: F(d) is biased upwards, and a bootstrap, which

@@ -1,4 +1,4 @@
-"""How far mean confidence and accuracy may be apart: what a calibration error cannot hide.
+"""How far mean confidence and accuracy may differ: a lower limit of any calibration error.
 
 Every calibration error is at least |mean confidence - accuracy|. Few errors say little about the accuracy,
 but how little is known exactly (Clopper-Pearson), so an upper limit of a calibration error is never below

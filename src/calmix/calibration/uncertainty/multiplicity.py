@@ -1,4 +1,4 @@
-"""Several tests at once: how often a false finding may be made among all of them.
+"""Several tests at once: corrections for their number.
 
 Of k tests, Holm (1979) rejects the j-th smallest p-value while p_(j) <= alpha / (k - j + 1): the chance of
 any false finding is at most alpha, however the tests depend on each other.

@@ -1,4 +1,4 @@
-"""The difference of two accuracies on the same rows: all lies in the rows on which just one model is right.
+"""The difference of two accuracies on the same rows: only rows on which exactly one is right matter.
 
 Of n rows, b are right for the first model only and c for the second only. Tango's interval (1998) holds all
 differences D that the score test does not reject:

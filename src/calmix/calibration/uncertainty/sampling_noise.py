@@ -1,4 +1,4 @@
-"""How far the residuals of bins stray by chance: their standard deviations, and draws of them.
+"""The sampling noise of bin residuals: standard deviations, and random draws.
 
 Independent draws serve one notion on one set of rows. Where cells share rows (the classes of one model,
 two models on the same rows) the draws must be joint; they then come from random groups of rows (see

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calmix.runtime.large_arrays import GrowingArray
+
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
@@ -84,48 +86,41 @@ def encode_rows(
     rows: Rows, tokenizer: PreTrainedTokenizerBase, *, max_length: int, chunk: int = 4096
 ) -> EncodedRows:
     """Tokenise every row: [CLS] text [SEP], [CLS] text [SEP] pair [SEP], or one such pair per choice."""
-    first, second, per_row = _sequences(rows)
     # Arrays, chunk by chunk: the numbers of millions of rows as Python objects would fill the memory.
-    pieces: dict[str, list[NDArray[np.int32]]] = {}
-    lengths: list[NDArray[np.int64]] = []
-    truncated: list[NDArray[np.bool_]] = []
-    for start in range(0, len(first), chunk):
-        texts = first[start : start + chunk]
-        pairs = second[start : start + chunk] if second is not None else None
+    tokens: dict[str, GrowingArray] = {}
+    lengths, truncated = GrowingArray(np.int64), GrowingArray(np.bool_)
+    for part in rows.chunks(chunk):
+        texts, pairs = _sequences(part)
         encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length, padding=False)
         sizes = [len(ids) for ids in encoded["input_ids"]]
-        lengths.append(np.array(sizes, dtype=np.int64))
-        truncated.append(np.array(_was_truncated(tokenizer, texts, pairs, sizes, max_length), dtype=np.bool_))
+        lengths.append(sizes)
+        truncated.append(_was_truncated(tokenizer, texts, pairs, sizes, max_length))
         for name, sequences in encoded.items():
             if name != "attention_mask":  # rebuilt by the collator: it is 1 for every token kept
                 flat = np.fromiter(chain.from_iterable(sequences), dtype=np.int32, count=sum(sizes))
-                pieces.setdefault(name, []).append(flat)
-    offsets = np.zeros(len(first) + 1, dtype=np.int64)
-    np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *lengths]), out=offsets[1:])
+                tokens.setdefault(name, GrowingArray(np.int32)).append(flat)
+    is_choice = rows.task == "choice"
+    per_row = len(rows.table.column("choices")[0]) if is_choice else 1
     return EncodedRows(
-        tokens={name: np.concatenate(pieces.pop(name)) for name in list(pieces)},
-        offsets=offsets,
+        tokens={name: flat.array() for name, flat in tokens.items()},
+        offsets=np.append(0, np.cumsum(lengths.array())).astype(np.int64, copy=False),
         sequences_per_row=per_row,
-        is_choice=rows.task == "choice",
+        is_choice=is_choice,
         labels=rows.network_labels if rows.is_labelled else None,
         row_ids=rows.row_ids,
-        truncated=np.asarray(
-            np.concatenate([np.zeros(0, dtype=np.bool_), *truncated]).reshape(-1, per_row).any(axis=1),
-            dtype=np.bool_,
-        ),
+        truncated=np.asarray(truncated.array().reshape(-1, per_row).any(axis=1), dtype=np.bool_),
     )
 
 
-def _sequences(rows: Rows) -> tuple[list[str], list[str] | None, int]:
-    """First texts, second texts, and how many sequences make one row."""
+def _sequences(rows: Rows) -> tuple[list[str], list[str] | None]:
+    """First and second texts; of a choice task, as many as there are choices."""
     texts = rows.texts()
     if rows.task == "single":
-        return texts, None, 1
+        return texts, None
     if rows.task == "pair":
-        return texts, rows.pairs(), 1
-    choices = rows.choices()
-    per_row = len(choices[0])
-    return [text for text in texts for _ in range(per_row)], [c for row in choices for c in row], per_row
+        return texts, rows.pairs()
+    pairs = [(text, choice) for text, row in zip(texts, rows.choices(), strict=True) for choice in row]
+    return [text for text, _ in pairs], [choice for _, choice in pairs]
 
 
 def _was_truncated(

@@ -1,4 +1,4 @@
-"""Hidden states of token sequences on disk: memory-mapped, computed once, found by content ever after.
+"""Hidden states of token sequences on disk: memory-mapped, computed once, found by content.
 
 DIR/<network>/00000.npy         states of many sequences end to end, [tokens, features]
               00000.index.npy   which sequences, and where each begins
@@ -34,6 +34,10 @@ ENTRY = np.dtype([("key", "S16"), ("start", "<i8"), ("length", "<i8")])
 
 Tokens = Mapping[str, NDArray[np.int32]]
 Compute = Callable[[Tokens], NDArray[np.float32]]
+
+
+class NoRoom(UserError):
+    """The states of some sequences do not fit."""
 
 
 def sequences_of(rows: EncodedRows) -> Iterator[dict[str, NDArray[np.int32]]]:
@@ -195,7 +199,7 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
     sizes = {path: size_of(path) for path in others}
     kept = size_of(keep)
     if kept + needed > limit:
-        raise UserError(
+        raise NoRoom(
             f"the cached activations would take {size_in_words(kept + needed)}, and the limit is "
             f"{size_in_words(limit)}",
             remedy=f"use {argument('freeze_cache', 'float16')}, raise {argument('freeze_cache_limit')}, or "
@@ -209,7 +213,7 @@ def make_room(root: Path, needed: int, limit: int, keep: Path) -> None:
         del sizes[path]
     free = shutil.disk_usage(root).free
     if needed > free:
-        raise UserError(
+        raise NoRoom(
             f"the cached activations take {size_in_words(needed)}, and {size_in_words(free)} are free",
             file=root,
             remedy="free some space, set CALMIX_CACHE to another disk, or use "

@@ -1,4 +1,4 @@
-"""Recalibrate a trained model for the data that it is used on.
+"""Recalibrate a trained model for the data you deploy it on.
 
 label_request  Which rows of a file to label, by the confidence of a trained model
 labelled       Recalibration from a few labelled rows of the domain that a model is used on

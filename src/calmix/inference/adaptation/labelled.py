@@ -132,15 +132,14 @@ def without_training_rows(
     """Without the rows that also appear in the training set: the model knows their labels."""
     if not opened.is_run or opened.rows is None:
         return opened, weights
-    from calmix.data.duplicates import input_keys
+    from calmix.data.duplicates import first_places, input_keys
     from calmix.inference.run_rows import training_rows
 
     trained = training_rows(RunDirectory.open(source))
     if trained is None:
         warn("the training file is not there any more: rows of it among these are not noticed")
         return opened, weights
-    known = set(input_keys(trained))
-    kept = np.flatnonzero([key not in known for key in input_keys(opened.rows)])
+    kept = np.flatnonzero(first_places(input_keys(opened.rows), input_keys(trained)) < 0)
     found = len(opened.rows) - len(kept)
     if not found:
         return opened, weights

@@ -1,9 +1,10 @@
-"""A temperature for no domain in particular, fitted on perturbed validation rows.
+"""A temperature for unknown domains, fitted on perturbed validation rows.
 
 Out of domain a model is wrong more often than its confidence says. Without any data of that domain, damaged
 rows of its own are the nearest thing (`data.perturbation`): four copies of every validation row, with its
 label. The price is paid in domain, where this temperature is too high. It is a second calibrator beside the
-run's own, in a directory of its own.
+run's own, in a directory of its own: `calmix adapt --perturbed`, or at the end of a run
+`calmix train --calibrator perturbed`.
 """
 
 from __future__ import annotations
@@ -58,20 +59,51 @@ def adapt_perturbed(
     fitting = perturbed_predictions(
         run.model, rows, seed=seed, max_length=length, trust_remote_code=trust_remote_code
     )
+    others = {name: predictions_of_run(run, name, calibrated=True) for name in run.splits()}
+    return write_perturbed(
+        run,
+        fitting,
+        others,
+        output,
+        rows=rows,
+        max_length=length,
+        seed=seed,
+        card=card,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def write_perturbed(
+    run: RunDirectory,
+    fitting: Predictions,
+    others: dict[str, Predictions],
+    output: Path,
+    *,
+    rows: Rows,
+    max_length: int | None,
+    seed: int,
+    card: Callable[[Mapping[str, Any]], str] | None = None,
+    trust_remote_code: bool = False,
+    **binning: Any,
+) -> Calibrated:
+    """Fit a temperature on the predictions of a run's model for perturbed rows, and write its directory.
+
+    `others` are calibrated predictions of the run, by split; `rows` its validation rows.
+    """
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         calibrator = TemperatureScaling().fit(fitting)
-    others = {name: predictions_of_run(run, name, calibrated=True) for name in run.splits()}
     held_out = {
         name: HeldOut(
             "held-out",
             before,
             calibrate_predictions(calibrator, before),
             before_in_sample=name == "validation",
+            binning=binning,
         )
         for name, before in others.items()
     }
-    opened = CalibrationSource(fitting, run.model, others, rows, length, is_run=True)
+    opened = CalibrationSource(fitting, run.model, others, rows, max_length, is_run=True)
     facts = {
         "method": "perturbed",
         "already_calibrated": False,

@@ -1,4 +1,4 @@
-"""What a network says about rows of a target without labels: features before the head, and mixed rows."""
+"""A network on unlabelled rows of a target: features before the head, and logits of mixed rows."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,34 @@ import numpy as np
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
 from calmix.calibration.calibrators.shrunk import ShrunkScaling
 from calmix.calibration.domain_shift.catalogue import get_shift_method, verdict_of
+from calmix.calibration.domain_shift.density import (
+    DistanceTemperature,
+    density_temperature,
+    neighbour_distances,
+)
 from calmix.calibration.domain_shift.label_shift import label_shift
+from calmix.calibration.domain_shift.lascal import lascal
 from calmix.calibration.domain_shift.pseudo_target import RATIO, different_pairs, pseudo_target
 from calmix.calibration.domain_shift.transferable import domain_weights, transferable
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.held_out import HeldOut
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.data.duplicates import input_keys
+from calmix.data.perturbation import COPIES, perturbed
 from calmix.data.rows import Rows
 from calmix.inference.adaptation.labelled import head_holds
 from calmix.inference.adaptation.target_passes import TargetNetwork
 from calmix.inference.calibrated_directory import Calibrated, CalibrationSource, write_calibrated
-from calmix.inference.run_rows import rows_of_run
+from calmix.inference.run_rows import rows_of_run, training_rows
 from calmix.inference.saved_classifier import open_classifier
 from calmix.io.run_directory import RunDirectory
 from calmix.io.writing import check_new_directory
+from calmix.runtime.randomness import stream
 from calmix.user_error import UserError, argument
 
 FEWEST_ROWS = 50
+# Of those that distances are measured to.
+MOST_TRAINING_ROWS = 10_000
 
 
 def adapt_unlabelled(
@@ -56,15 +69,15 @@ def adapt_unlabelled(
     rows = read_input(unlabelled, classifier.columns(**columns), task=classifier.task, label_names=names).rows
     if len(rows) < FEWEST_ROWS:
         raise UserError(f"only {len(rows)} rows", file=unlabelled, remedy=f"give at least {FEWEST_ROWS}")
+    if chosen.of_classes and classifier.task == "choice":
+        raise UserError("choices have no classes whose shares could shift", remedy="use another method")
     network = TargetNetwork(run.model, max_length=classifier.max_length, trust_remote_code=trust_remote_code)
     calibrator = fit_unlabelled(chosen.name, network, run, rows, seed=seed)
     others = {name: predictions_of_run(run, name, calibrated=True) for name in run.splits()}
     validation = others["validation"]
     opened = CalibrationSource(validation, run.model, others, None, classifier.max_length, is_run=True)
     notes: list[str] = []
-    biases, folds = head_holds(opened, trust_remote_code=trust_remote_code, note=notes.append)
-    if calibrator.bias_.any() and not biases:
-        raise UserError("choices have no classes whose shares could shift", remedy="use another method")
+    _, folds = head_holds(opened, trust_remote_code=trust_remote_code, note=notes.append)
     before, after = (
         float(-one.gold_log_probability().mean())
         for one in (validation, calibrate_predictions(calibrator, validation))
@@ -122,7 +135,48 @@ def fit_unlabelled(
                 "all rows are predicted to be of one class: there are no pairs to mix", file=rows.source
             )
         return pseudo_target(network.mixed_logits(rows, first, second, RATIO), predicted[first])
-    known = rows_of_run(run, remedy="restore the file, or train again")["validation"]
-    weights = domain_weights(network.features(known), network.features(rows))
     source = np.asarray(validation.values, dtype=np.float64)
-    return transferable(source, validation.labels, logits, weights)
+    if method == "lascal":
+        return lascal(source, validation.labels, logits)
+    known = rows_of_run(run, remedy="restore the file, or train again")["validation"]
+    if method == "transcal":
+        weights = domain_weights(network.features(known), network.features(rows))
+        return transferable(source, validation.labels, logits, weights)
+    far = SourceDistances.of(network, run, known, seed=seed)
+    fitted = DistanceTemperature.fit(far.logits, far.labels, far.distances)
+    return density_temperature(fitted, logits, neighbour_distances(far.training, network.features(rows)))
+
+
+@dataclass(frozen=True)
+class SourceDistances:
+    """How far validation rows and their perturbed copies are from the training rows."""
+
+    training: Floats
+    """Features of training rows, at most `MOST_TRAINING_ROWS`."""
+    logits: Floats
+    labels: Integers
+    distances: Floats
+
+    @classmethod
+    def of(cls, network: TargetNetwork, run: RunDirectory, known: Rows, *, seed: int = 0) -> SourceDistances:
+        """`known` are the validation rows."""
+        trained = training_rows(run)
+        if trained is None:
+            raise UserError(
+                "the training file is not there any more, and distances are to its rows",
+                file=run.path,
+                remedy="restore it, or use another method",
+            )
+        # Validation rows may have been split off from the file: no row is its own neighbour.
+        own = set(input_keys(known))
+        places = np.flatnonzero([key not in own for key in input_keys(trained)])
+        if len(places) > MOST_TRAINING_ROWS:
+            places = np.sort(stream(seed, "density").choice(places, MOST_TRAINING_ROWS, replace=False))
+        training = network.features(trained.select(places))
+        groups = [known, *(perturbed(known, copy, seed=seed) for copy in range(COPIES))]
+        return cls(
+            training,
+            np.concatenate([network.logits(group.without_labels()) for group in groups]),
+            np.tile(known.labels, len(groups)),
+            np.concatenate([neighbour_distances(training, network.features(group)) for group in groups]),
+        )

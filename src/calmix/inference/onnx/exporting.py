@@ -59,7 +59,7 @@ def export_network(model: nn.Module, batch: dict[str, Tensor], file: Path) -> No
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise UserError(
                 f"{type(model).__name__} cannot be exported to ONNX: {reason[0]}",
-                remedy="serve the checkpoint itself",
+                remedy="use the checkpoint itself",
             ) from error
 
 

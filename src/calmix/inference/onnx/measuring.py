@@ -1,4 +1,4 @@
-"""What exporting did to the predictions of a run, and the temperature that repairs it.
+"""What exporting changed in the predictions of a run, and the temperature that corrects it.
 
 The rows are the run's own. Validation decides: where 8-bit weights raised the NLL there, a temperature is
 fitted on the exported network's own validation logits and divides what the graph returns; where that does

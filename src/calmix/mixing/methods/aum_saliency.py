@@ -1,4 +1,4 @@
-"""Mixup between easy and hard rows, paired by what the model finds salient.
+"""Mixup between easy and hard rows, paired by saliency.
 
 Rows are split at the median AUM of a plain run. Each step draws half a batch from either side; every row
 meets, in the other half, the row with the most similar and the row with the most dissimilar saliency, and is

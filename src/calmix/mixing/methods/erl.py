@@ -1,4 +1,4 @@
-"""Entropy-regularised loss: confident predictions cost something.
+"""Entropy-regularised loss: a penalty on confident predictions.
 
     loss = CE(p, y) − β H(p),   H(p) = −Σ_k p_k log p_k
 

@@ -1,4 +1,4 @@
-"""Informed mixup: easy rows meet ambiguous ones, and all rows are trained on.
+"""Informed mixup: easy rows are mixed with ambiguous ones, and all rows are trained on.
 
 A plain run gives the data map, which is cut into three distinct thirds: ambiguous = the most variable rows,
 of the rest the upper half by confidence is easy, the lower half hard. A batch holds rows of all three; it is

@@ -1,4 +1,4 @@
-"""TDMixUp: easy rows meet ambiguous ones.
+"""TDMixUp: easy rows are mixed with ambiguous ones.
 
 A plain run gives the data map: easy = the most confident third, ambiguous = the most variable third. The easy
 rows are then filtered by their area under the margin: a fresh network is trained on them together with rows

@@ -1,4 +1,4 @@
-"""A convolutional network for sentences: n-gram detectors over word vectors, the strongest answer of each.
+"""A convolutional network for sentences: n-gram filters over word vectors, with max pooling.
 
     e = word vectors, with `max(widths) - 1` zero vectors on both sides
     c_w = max over places of relu(W_w * e + b_w)      for every width w, `maps` of them

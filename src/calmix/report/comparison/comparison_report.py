@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +54,7 @@ def write_comparison_report(data: Mapping[str, Any], path: Path) -> Path:
 def comparison_page(data: Mapping[str, Any]) -> Page:
     """The report as data."""
     sections = [
-        Section("Recommendation", _recommendation_blocks(data)),
+        Section("How the method was chosen", _recommendation_blocks(data)),
         Section("All methods, raw and with temperature scaling", _summary_blocks(data)),
     ]
     overlay = overlay_widget(data)
@@ -75,11 +76,20 @@ def comparison_page(data: Mapping[str, Any]) -> Page:
     ]
     return Page(
         title=f"{Path(data['output']).resolve().name}: {len(data['arms'])} methods compared",
-        lead=data["recommendation"]["sentence"],
+        lead=answer_sentence(data["recommendation"]["sentence"]),
         facts=_headline(data),
         sections=tuple(sections),
         answer=_answer(data),
     )
+
+
+def answer_sentence(sentence: str) -> str:
+    """The recommendation without its numbers, which stand below it, and without abbreviations.
+
+    >>> answer_sentence("Use `erl`: it is better than plain + TS (accuracy +1.0 [+0.2, +1.8] points).")
+    'Use `erl`: it is better than plain with temperature scaling.'
+    """
+    return re.sub(r" \([^()]*\[[^()]*\)", "", sentence).replace("+ TS", "with temperature scaling")
 
 
 def _answer(data: Mapping[str, Any]) -> Answer:
@@ -113,7 +123,7 @@ def _headline(data: Mapping[str, Any]) -> Facts:
                 "–" if recommendation["verdict"] == "not_learned" else str(recommendation["chosen"] or "–"),
                 "on validation NLL after temperature scaling",
             ),
-            Fact("Seeds", ", ".join(map(str, seeds)), "" if len(seeds) > 2 else "three or more tell more"),
+            Fact("Seeds", ", ".join(map(str, seeds)), "" if len(seeds) > 2 else "three or more are better"),
             Fact("Runs", str(runs), missing),
             Fact("Model", Path(str(data["config"]["model"])).name),
             Fact("Test sets", ", ".join(s for s in splits_of(data) if s != "validation") or "none"),
@@ -126,8 +136,6 @@ def _recommendation_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     tone: Any = "warning" if recommendation["verdict"] in UNDECIDED else "note"
     blocks: list[Block] = [Prose(recommendation["choice"] or recommendation["sentence"], tone)]
     blocks += [Prose(f"{note}.", "warning") for note in recommendation["notes"]]
-    if recommendation["model"]:
-        blocks += [Prose("The chosen model:"), Code(recommendation["model"])]
     other = recommendation["alternative_model"]
     if other and recommendation["verdict"] in ("better", "trade_off"):
         blocks += [Prose(f"The alternative, {recommendation['alternative']}:"), Code(other)]
@@ -151,11 +159,10 @@ def _difference_blocks(data: Mapping[str, Any], stage: str) -> tuple[Block, ...]
     if not tables:
         return ()
     forests = [difference_forest(data, split, stage, table.caption) for split, table in tables.items()]
-    return (
-        Prose(READING),
-        *forests,
-        Details("The differences as tables", tuple(tables.values())),
-    )
+    numbers = Details("The differences as tables", tuple(tables.values()))
+    if stage == "uncalibrated":  # the easier reference, and as long
+        return (Details("The differences as pictures", (Prose(READING), *forests)), numbers)
+    return (Prose(READING), *forests, numbers)
 
 
 def _runs_table(data: Mapping[str, Any]) -> Table:
@@ -185,16 +192,17 @@ def _runs_table(data: Mapping[str, Any]) -> Table:
 def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     notes = [
         "Every method is compared with plain fine-tuning, uncalibrated and with a temperature fitted on "
-        "validation: the one number that most methods must first beat.",
+        "validation, which is hard to beat.",
         "Intervals come from a paired bootstrap: rows and seeds are resampled, the same for both sides. "
         "They are widened for few seeds. The intervals of tables and charts are not corrected for many "
-        "comparisons: of twenty true zeros, one leaves out 0. Marks and recommendation are corrected.",
+        "comparisons: without any true effect, one in twenty excludes 0. Marks and "
+        "recommendation are corrected.",
         f"In the summary, {BETTER_NOTE}.",
         f"In the differences, {SIGNIFICANT_NOTE}.",
         f"{ECE_NOTE[0].upper()}{ECE_NOTE[1:]}.",
         f"{WEAK_ECE_NOTE[0].upper()}{WEAK_ECE_NOTE[1:]}.",
         "The choice is made on validation alone, by NLL after temperature scaling, unless accuracy is lower. "
-        "Test sets are reported and choose nothing; the calibration error chooses nothing.",
+        "Test sets and calibration errors are reported and do not affect the choice.",
     ]
     blocks: list[Block] = [Prose(note) for note in notes]
     if any(len(arm["seeds"]) == 1 for arm in data["arms"]):
@@ -204,9 +212,9 @@ def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _configuration_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     return (
-        Prose("The same comparison again; in the same directory it goes on and repeats no run:"),
+        Prose("To repeat the comparison (in the same directory it continues and repeats no run):"),
         Code(f"calmix compare --config config.yaml --output {shlex.quote(str(data['output']))}"),
-        Prose("This page again, without training:"),
+        Prose("To render this page again, without training:"),
         Code(f"calmix compare --from {shlex.quote(str(data['output']))}"),
         Prose("config.yaml:"),
         Code(yaml.safe_dump(dict(data["config"]), sort_keys=False, allow_unicode=True).rstrip()),

@@ -23,6 +23,7 @@ from calmix.report.tables import (
     is_wanted,
     metrics_of,
 )
+from calmix.training.configuration import PERTURBED, TrainConfig
 
 STAGES = {"uncalibrated": "raw", "calibrated": "+ TS"}
 # Those with paired differences.
@@ -39,8 +40,8 @@ ONE_SEED_NOTE = (
     "one seed only: the intervals are over rows alone and say nothing about other seeds, so none is marked"
 )
 ECE_NOTE = (
-    "the ECE of a small sample is biased upwards, more for the better calibrated of two: a difference in ECE "
-    "is, if anything, shown too small"
+    "the ECE of a small sample is biased upwards, more for the better calibrated of two: differences in ECE "
+    "are underestimated"
 )
 
 
@@ -91,10 +92,11 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
         (record["arm"], record["stage"]): record for record in data["summary"] if record["split"] == split
     }
     shown = [metric for metric in METRICS if metric.key in COMPARED_METRICS and _is_there(data, metric.key)]
+    changes = changes_classes(data)
     columns = [Column("Method", numeric=False)]
     for metric in shown:
         title = TITLES.get(metric.key, metric.title)
-        if metric.key == "accuracy":  # a temperature changes no predicted class
+        if metric.key == "accuracy" and not changes:  # a temperature changes no predicted class
             columns.append(Column(title, metric.meaning))
         else:
             columns += [Column(f"{title} {words}", metric.meaning) for words in STAGES.values()]
@@ -106,7 +108,7 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
             continue
         cells = [arm["name"]]
         for metric in shown:
-            stages = staged[:1] if metric.key == "accuracy" else staged
+            stages = staged[:1] if metric.key == "accuracy" and not changes else staged
             cells += [_mean_cell(metric, record) for record in stages if record is not None]
         rows.append((*cells, "–" if arm["seconds"] is None else f"{arm['seconds']:,.0f}"))
     marked = any(SIGNIFICANT in cell for row in rows for cell in row[1:])
@@ -118,6 +120,17 @@ def side_by_side_table(data: Mapping[str, Any], split: str) -> Table:
         notes=(BETTER_NOTE,) if marked else (),
         sortable=True,
     )
+
+
+def changes_classes(data: Mapping[str, Any]) -> bool:
+    """Whether runs have a calibrator that may change predicted classes.
+
+    >>> changes_classes({"config": {}, "arms": [{}]}), changes_classes({"config": {"calibrator": "vector"}})
+    (False, True)
+    """
+    settings = [data.get("config", {}), *(arm.get("settings", {}) for arm in data.get("arms", ()))]
+    kinds = {found.get("calibrator", TrainConfig.calibrator) for found in settings}
+    return not kinds <= {TrainConfig.calibrator, PERTURBED}
 
 
 def _mean_cell(metric: Metric, record: Mapping[str, Any]) -> str:
@@ -284,8 +297,8 @@ def next_step(recommendation: Mapping[str, Any]) -> str:
 def _sentence(note: str) -> str:
     """A footnote as a sentence of its own.
 
-    >>> _sentence("* the interval does not hold 0")
-    '* the interval does not hold 0.'
+    >>> _sentence("* the interval excludes 0")
+    '* the interval excludes 0.'
     >>> _sentence("the ECE is biased")
     'The ECE is biased.'
     """

@@ -22,7 +22,8 @@ KINDS = {"uncalibrated": "red", "calibrated": "blue"}
 HEADLINE = ("accuracy", "nll", "ece")
 READING = (
     "The dashed line is no difference. A filled dot "
-    "is significant at 5 % after Holm's correction for the number of methods; a line is the 95 % interval."
+    "is significant at 5 % after Holm's correction for the number of methods; a line is the 95 % interval. "
+    "NLL measures how wrong the probabilities are, ECE how far confidence is from accuracy."
 )
 
 

@@ -19,6 +19,7 @@ from calmix.report.comparison.comparison_tables import splits_of
 from calmix.report.pages.page import Widget
 from calmix.user_error import UserError
 
+Curves = dict[str, dict[str, dict[str, list[list[float]]]]]
 BINS = 10
 # Of the legend and the curves: one for each method, repeated with another mark from the eighth on.
 KINDS = ("ink", "blue", "red", "green", "purple", "cyan", "yellow", "grey")
@@ -30,22 +31,24 @@ def overlay_widget(data: Mapping[str, Any]) -> Widget | None:
     curves = comparison_curves(data)
     if not curves:
         return None
-    arms = [arm["name"] for arm in data["arms"] if arm["name"] in curves]
     return Widget(
         template="overlay.html",
-        data={
-            "arms": [
-                {"name": name, "kind": KINDS[place % len(KINDS)], "mark": MARKS[place % len(MARKS)]}
-                for place, name in enumerate(arms)
-            ],
-            "curves": curves,
-        },
+        data={"arms": marked_arms(data, curves), "curves": curves},
         scripts=("drawing.js", "overlay.js"),
-        values={"arms": arms, "splits": splits_of(data)},
+        values={"splits": splits_of(data)},
     )
 
 
-def comparison_curves(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, list[list[float]]]]]:
+def marked_arms(data: Mapping[str, Any], curves: Curves) -> list[dict[str, str]]:
+    """The methods that have a curve, each with its colour and mark."""
+    arms = [arm["name"] for arm in data["arms"] if arm["name"] in curves]
+    return [
+        {"name": name, "kind": KINDS[place % len(KINDS)], "mark": MARKS[place % len(MARKS)]}
+        for place, name in enumerate(arms)
+    ]
+
+
+def comparison_curves(data: Mapping[str, Any]) -> Curves:
     """By arm, split and stage: mean confidence, accuracy and rows of every filled bin."""
     from calmix.experiments.comparison import store_path
     from calmix.experiments.comparison_plan import Plan
@@ -59,7 +62,7 @@ def comparison_curves(data: Mapping[str, Any]) -> dict[str, dict[str, dict[str, 
         run = RunDirectory(store / cell.fingerprint)
         if run.is_finished:
             runs.setdefault(cell.arm.name, []).append(run)
-    found: dict[str, dict[str, dict[str, list[list[float]]]]] = {}
+    found: Curves = {}
     for arm, members in runs.items():
         for split in splits_of(data):
             for stage in ("uncalibrated", "calibrated"):

@@ -22,6 +22,7 @@ from calmix.dynamics.regions import REGION_NAMES
 from calmix.io.parquet_files import CLASS_NAMES_KEY
 from calmix.io.run_directory import replacing
 from calmix.report.pages.embedding import Asset, base64_array, json_block, template_part
+from calmix.report.pages.page import shown as visible
 
 SCRIPTS = ("shared.js", "datamap_data.js", "datamap_canvas.js", "datamap_page.js")
 REGION_LABELS = ("easy to learn", "ambiguous", "hard to learn")
@@ -36,7 +37,7 @@ SCORE_TITLES = {
 ORDERS = {
     "score": (
         "Most like a wrong label first",
-        "By the share of threshold samples, whose labels are certainly wrong, with a lower AUM.",
+        "By the share of threshold samples (rows with wrong labels) that have a lower AUM.",
     ),
     "relative_aum": (
         "Lowest AUM within each class first",
@@ -47,6 +48,8 @@ ORDERS = {
         "Not a test: hard rows have low margins too. Read them, and correct what is wrong.",
     ),
 }
+# Rows that a browser can still draw and search; beyond them, how many of the list and how many in all.
+MOST_LISTED, MOST_DRAWN = 5_000, 200_000
 TEXT_LIMIT = 600  # characters of a text that the page holds: 200,000 long reviews would not open
 
 
@@ -78,7 +81,8 @@ def render_datamap(
 
     on_map = table["confidence"].is_valid().to_numpy()
     mapped = bool(on_map.any())
-    shown = np.flatnonzero(on_map if mapped else table["aum"].is_valid().to_numpy())
+    scored = np.flatnonzero(on_map if mapped else table["aum"].is_valid().to_numpy())
+    shown = _drawn(table, scored)
     meta, columns = _columns(table.take(pa.array(shown)), mapped)
     meta["class_names"] = _class_names(table, int(meta.pop("classes")))
     ids = table["row_id"].take(pa.array(shown)).to_pylist()
@@ -86,8 +90,8 @@ def render_datamap(
     script, style = Asset.of(SCRIPTS), Asset.of(("datamap.css",))
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(template_part("datamap.html")).render(
-        title=title,
-        subtitle=_subtitle(len(shown), len(table) - len(shown), meta["epochs"]),
+        title=visible(title),
+        subtitle=_subtitle(len(shown), len(scored), len(table) - len(scored), meta["epochs"]),
         row_count=f"{len(shown):,}",
         script=script,
         style=style,
@@ -171,13 +175,30 @@ def _class_names(table: pa.Table, classes: int) -> list[str]:
     return names if len(names) >= classes else [str(one) for one in range(classes)]
 
 
-def _subtitle(shown: int, hidden: int, epochs: int) -> str:
+def _drawn(table: pa.Table, scored: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The rows that the page shows: all, or the first of its list and a random sample of the others."""
+    if len(scored) <= MOST_DRAWN:
+        return scored
+    order = next(name for name in ORDERS if name in table.column_names)
+    values = _floats(table, order)[scored]
+    first = np.argpartition(values, MOST_LISTED)[:MOST_LISTED]
+    others = np.delete(np.arange(len(scored)), first)
+    sample = np.random.default_rng(0).choice(others, MOST_DRAWN - MOST_LISTED, replace=False)
+    return np.asarray(scored[np.sort(np.concatenate([first, sample]))], dtype=np.int64)
+
+
+def _subtitle(shown: int, scored: int, hidden: int, epochs: int) -> str:
     """One line under the title.
 
-    >>> _subtitle(1200, 1, 3)
+    >>> _subtitle(1200, 1200, 1, 3)
     '1,200 rows over 3 epochs; 1 row without a score is not shown'
+    >>> _subtitle(200_000, 10_000_000, 0, 0)
+    'the 5,000 rows listed first and 195,000 others drawn at random, of 10,000,000 rows'
     """
-    parts = f"{shown:,} row{'' if shown == 1 else 's'}" + (f" over {epochs} epochs" if epochs else "")
+    parts = f"{scored:,} row{'' if scored == 1 else 's'}" + (f" over {epochs} epochs" if epochs else "")
+    if shown < scored:
+        others = f"{shown - MOST_LISTED:,} others drawn at random"
+        parts = f"the {MOST_LISTED:,} rows listed first and {others}, of {parts}"
     if hidden:
         parts += f"; {hidden:,} row{'' if hidden == 1 else 's'} without a score"
         parts += " is not shown" if hidden == 1 else " are not shown"

@@ -66,7 +66,7 @@ def check_map_directory(directory: Path) -> None:
     for name in FILES:
         if name in held - ours:
             raise UserError(
-                "this file is in the way: it is not of the map that the directory holds",
+                "this file does not belong to the map in the directory",
                 file=directory / name,
                 remedy=f"move it, or name another {argument('output')}",
             )

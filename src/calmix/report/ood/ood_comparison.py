@@ -1,4 +1,4 @@
-"""`ood.html` of a comparison: which method knows best what it does not know."""
+"""`ood.html` of a comparison: which method detects out-of-domain data best."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from calmix.calibration.uncertainty.ood_verdict import GUESSING
-from calmix.report.ood.ood_report import METRIC_TITLES, READING, SCORE_TITLES, STAGE_TITLES
+from calmix.report.ood.ood_report import (
+    METRIC_TITLES,
+    READING,
+    SCORE_TITLES,
+    STAGE_TITLES,
+    path_fact,
+    tone_of,
+)
 from calmix.report.pages.forest import Effect, forest
-from calmix.report.pages.page import Answer, Details, Fact, Facts, Forest, Page, Prose, Section, write_page
+from calmix.report.pages.page import (
+    Answer,
+    Details,
+    Fact,
+    Facts,
+    Forest,
+    Page,
+    Prose,
+    Section,
+    Verdict,
+    write_page,
+)
 from calmix.report.tables import Column, Table
 
 # The ways of looking at one model that papers compare: title, score, stage.
@@ -151,16 +169,16 @@ def ood_comparison_page(result: Mapping[str, Any]) -> Page:
     outs = list(dict.fromkeys(record["out"] for record in result["summary"]))
     forests = tuple(auroc_forest(result, out) for out in outs)
     return Page(
-        title="Which method knows what it does not know?",
-        lead=" ".join(best_lines(result)),
+        title="Which method detects out-of-domain data?",
+        lead=answer_sentence(result),
         facts=Facts(
             (
-                Fact("Comparison", Path(result["comparison"]).name, result["comparison"]),
+                path_fact("Comparison", result["comparison"]),
                 Fact("Runs", str(len(result["runs"]))),
                 *(Fact(one["name"], f"{one['rows']:,} rows") for one in result["sets"]),
             )
         ),
-        answer=Answer(blocks=(*forests, Prose(AUROC_NOTE)), wide=True),
+        answer=Answer(ood_verdicts(result), blocks=(*forests, Prose(AUROC_NOTE)), wide=True),
         sections=(
             Section(
                 "Detection",
@@ -179,6 +197,46 @@ def ood_comparison_page(result: Mapping[str, Any]) -> Page:
 def reading(result: Mapping[str, Any]) -> tuple[str, ...]:
     """The last line is about intervals, which only single seeds have here."""
     return READING if has_single_seeds(result) else READING[:-1]
+
+
+def answer_sentence(result: Mapping[str, Any]) -> str:
+    """On which sets some method is ahead of the others by more than the spread."""
+    outs = dict.fromkeys(record["out"] for record in result["summary"])
+    ahead = {out: _ahead(result, out) for out in outs}
+    unclear = [f"`{out}`" for out, arm in ahead.items() if arm is None]
+    clear = [f"On `{out}`, `{arm}` does best." for out, arm in ahead.items() if arm is not None]
+    if not unclear:
+        return " ".join(clear)
+    return " ".join([*clear, f"No method is clearly ahead on {' and '.join(unclear)}."])
+
+
+def _ahead(result: Mapping[str, Any], out: str) -> str | None:
+    """The method whose bar at its best way is right of the best bar of every other method."""
+    found = {
+        arm: max(by_way.values(), key=lambda record: float(record["auroc_mean"]))
+        for (name, arm), by_way in confidence_records(result).items()
+        if name == out
+    }
+    best = max(found, key=lambda arm: float(found[arm]["auroc_mean"]))
+
+    def end(arm: str, side: int) -> float:
+        return 100 * float(found[arm]["auroc_mean"]) + (1 if side else -1) * bar_lengths(found[arm])[side]
+
+    others = [end(arm, 1) for arm in found if arm != best]
+    is_guessing = found[best]["auroc_mean"] < GUESSING
+    return None if is_guessing or end(best, 0) <= max(others, default=0.0) else best
+
+
+def ood_verdicts(result: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """For every set the highest AUROC."""
+    highest: dict[str, float] = {}
+    for (out, _), by_way in confidence_records(result).items():
+        means = [float(record["auroc_mean"]) for record in by_way.values()]
+        highest[out] = max([highest.get(out, 0.0), *means])
+    return tuple(
+        Verdict(tone_of(auroc), "", line)
+        for auroc, line in zip(highest.values(), best_lines(result), strict=True)
+    )
 
 
 def best_lines(result: Mapping[str, Any]) -> list[str]:
@@ -203,7 +261,7 @@ def best_line(result: Mapping[str, Any], out: str) -> str:
 
 
 AUROC_NOTE = (
-    "AUROC: the chance that a familiar row scores above one of the other set. The dashed line is guessing, "
+    "AUROC: the chance that an in-domain row scores above one of the other set. The dashed line is guessing, "
     "50 %; further right is better."
 )
 

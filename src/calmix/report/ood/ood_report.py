@@ -1,7 +1,8 @@
-"""`ood.html`: how well a run's confidence tells familiar data from other data."""
+"""`ood.html`: how well a run's scores separate in-domain from other data."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,10 @@ SCORE_TITLES = {
     "mc_entropy": "entropy, MC",
 }
 METRIC_TITLES = {
-    "auroc": ("AUROC %", "the chance that a familiar row scores above another; 50 is guessing"),
-    "aupr_in": ("AUPR in %", "average precision of finding familiar rows"),
-    "aupr_out": ("AUPR out %", "average precision of finding the others"),
-    "fpr95": ("FPR@95 %", "others that pass where 95 % of the familiar rows do; smaller is better"),
+    "auroc": ("AUROC %", "the chance that an in-domain row scores above another; 50 is guessing"),
+    "aupr_in": ("AUPR in %", "average precision of detecting in-domain rows"),
+    "aupr_out": ("AUPR out %", "average precision of detecting the others"),
+    "fpr95": ("FPR@95 %", "others above the threshold of 95 % of in-domain rows; lower is better"),
 }
 STAGE_TITLES = {
     "uncalibrated": "Raw",
@@ -112,29 +113,32 @@ def with_interval(found: Mapping[str, Any], metric: str) -> str:
 def ood_page(result: Mapping[str, Any]) -> Page:
     sets = result["sets"]
     stages = list(sets[0]["mean_confidence"])
-    charts = tuple(
-        confidence_chart(result["histograms"], stage, STAGE_TITLES[stage], confidence_caption(result, stage))
+    charts = {
+        stage: confidence_chart(
+            result["histograms"], stage, STAGE_TITLES[stage], confidence_caption(result, stage)
+        )
         for stage in stages
-    )
+    }
+    others = tuple(chart for stage, chart in charts.items() if stage != "calibrated")
     blocks: list[Block] = [Prose(note, "note") for note in result["notes"]]
     return Page(
-        title="Does the model know what it does not know?",
+        title="Does the model detect out-of-domain data?",
         lead=answer_sentence(result),
         facts=Facts(
             (
-                Fact("Run", Path(result["run"]).name, result["run"]),
+                path_fact("Run", result["run"]),
                 Fact("Method", str(result["method"])),
                 Fact("Temperature", f"{result['temperature']:.3f}"),
                 Fact("MC dropout", f"{result['mc_dropout']} passes" if result["mc_dropout"] else "none"),
                 *(Fact(one["name"], f"{one['rows']:,} rows") for one in sets),
             )
         ),
-        answer=Answer(ood_verdicts(result), _steps(result), charts[-1:]),
+        answer=Answer(ood_verdicts(result), (next_step(result),), (charts["calibrated"],)),
         sections=(
-            Section("Confidence", (Beside(charts),)),
+            Section("Confidence before temperature scaling", (Beside(others),)),
             Section(
                 "Detection",
-                (detection_table(result), *(Prose(line) for line in conclusions(result)[-2:]), *blocks),
+                (detection_table(result), *map(_line, conclusions(result)[-2:]), *blocks),
             ),
             Section("How to read this", tuple(Prose(text) for text in READING)),
         ),
@@ -142,13 +146,13 @@ def ood_page(result: Mapping[str, Any]) -> Page:
 
 
 READING = (
-    "A row counts as familiar if its score is high. AUROC is the chance that a familiar row scores above one "
-    "of the other set: 50 % is guessing, 100 % is perfect.",
+    "A high score means in domain. AUROC is the chance that an in-domain row scores above one of the other "
+    "set: 50 % is guessing, 100 % is perfect.",
     "Scores: the largest probability (confidence), the largest logit, the energy log Σ exp z, the negative "
     "entropy; MC: of the mean over passes with dropout on. MC dropout, raw, has no temperature in its "
     "passes.",
-    "A temperature changes the order of rows by confidence only where there are more than two classes, and "
-    "that of rows by their largest logit never.",
+    "A temperature changes the order of rows by confidence only with more than two classes, and never "
+    "the order by largest logit.",
     "Intervals are percentiles of a bootstrap over the rows of both sets; not over runs.",
 )
 
@@ -167,18 +171,32 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
 
 
 def answer_sentence(result: Mapping[str, Any]) -> str:
-    """Whether the model notices data that it was not trained for, by the recommended score."""
-    aurocs = recommended_aurocs(result)
-    noticed = [name for name, auroc in aurocs.items() if auroc >= FAIR]
-    missed = [name for name in aurocs if name not in noticed]
-    score = SCORE_TITLES[result["recommended"]["score"]]
-    if not missed:
-        return f"Yes: the {score} score tells {_listed(noticed)} from {result['in']}."
-    if not noticed:
-        return f"No: the {score} score does not tell {_listed(missed)} from {result['in']}."
-    return (
-        f"Partly: the {score} score tells {_listed(noticed)} from {result['in']}, but not {_listed(missed)}."
-    )
+    """Whether the model notices data that it was not trained for, by the recommended score.
+
+    >>> found = [{"out": name, "score": "msp", "stage": "calibrated", "auroc": auroc}
+    ...          for name, auroc in {"letters": 0.97, "books": 0.78, "films": 0.5}.items()]
+    >>> def answer(*scores):
+    ...     return answer_sentence({"in": "test", "recommended": {"score": "msp"}, "scores": scores})
+    >>> answer(found[0])
+    'Yes: confidence separates `letters` from test.'
+    >>> answer(*found[:2])
+    'Partly: confidence separates `letters` well, `books` only in part from test.'
+    >>> answer(found[1], found[2])
+    'Partly: confidence separates `books` only in part, `films` hardly from test.'
+    >>> answer(found[2])
+    'No: confidence hardly separates `films` from test.'
+    """
+    score, inside = SCORE_TITLES[result["recommended"]["score"]], result["in"]
+    named: dict[str, list[str]] = {}
+    for name, auroc in recommended_aurocs(result).items():
+        named.setdefault(tone_of(auroc), []).append(name)
+    if set(named) == {"good"}:
+        return f"Yes: {score} separates {_listed(named['good'])} from {inside}."
+    if set(named) == {"bad"}:
+        return f"No: {score} hardly separates {_listed(named['bad'])} from {inside}."
+    words = {"good": "well", "fair": "only in part", "bad": "hardly"}
+    parts = [f"{_listed(named[tone])} {how}" for tone, how in words.items() if tone in named]
+    return f"Partly: {score} separates {', '.join(parts)} from {inside}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -194,30 +212,40 @@ def recommended_aurocs(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def ood_verdicts(result: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """The verdicts on every set, then what happens to the mean confidence there."""
-    aurocs = list(recommended_aurocs(result).values())
-    first, *others = result["sets"]
-    means = ", ".join(f"on {one['name']} {_percent(one)}" for one in others)
-    lines = [
-        Verdict(_tone(auroc), "", text)
-        for auroc, text in zip(
-            [*aurocs, *[aurocs[-1]] * len(result["verdicts"])], result["verdicts"], strict=False
-        )
-    ]
-    words = f"On {first['name']} the calibrated model has a mean confidence of {_percent(first)}, {means}."
-    return (*lines, Verdict("unknown", "", words))
+    """Of every set: on calibrated confidence, and on the recommended score where it is another."""
+    judged = ("msp", result["recommended"]["score"])
+    told = [one for one in result["scores"] if one["stage"] == "calibrated" and one["score"] in judged]
+    return tuple(
+        Verdict(tone_of(one["auroc"]), "", text) for one, text in zip(told, result["verdicts"], strict=True)
+    )
 
 
-def _tone(auroc: float) -> Tone:
+def tone_of(auroc: float) -> Tone:
     return "good" if auroc >= GOOD else "fair" if auroc >= FAIR else "bad"
 
 
-def _steps(result: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((f"{line[:1].upper()}{line[1:]}.", "") for line in conclusions(result)[-2:])
+def next_step(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Reject rows by the saved threshold, and what that does to every set."""
+    rejection = result["rejection"]
+    if rejection["threshold"] is None:
+        return (_line(rejection["rule"]).text, "")
+    shares = [f"{100 * share:.0f} % of {name}" for name, share in rejection["rejected"].items()]
+    return (
+        f"Send rows that look out of domain to a human: by {SCORE_TITLES[rejection['score']]}, "
+        f"{' and '.join(shares)} are rejected.",
+        f"calmix predict {shlex.quote(str(result['run']))} --input new.csv --output predictions.csv "
+        "--reject-ood",
+    )
 
 
-def _percent(one: Mapping[str, Any]) -> str:
-    return f"{100 * one['mean_confidence']['calibrated']:.1f} %"
+def _line(text: str) -> Prose:
+    return Prose(f"{text[:1].upper()}{text[1:]}.")
+
+
+def path_fact(name: str, path: str) -> Fact:
+    """The last part of a path, and the whole of it where there is more."""
+    last = Path(path).name
+    return Fact(name, last, path if path != last else "")
 
 
 def confidence_caption(result: Mapping[str, Any], stage: str) -> str:

@@ -66,7 +66,7 @@ def preset_lines(records: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         *lines,
         "",
         "minutes: of one core at '--scale small', estimated; a paper's tables share runs",
-        "full: at '--scale full' alone, the paper's own setting (untried here)",
+        "full: at '--scale full' only, the paper's own setting (not run here)",
         "'--scale smoke' needs no data; '--json' has whole titles, claims, arms and data",
     ]
 

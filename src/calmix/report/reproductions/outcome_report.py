@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calmix.printable import duration
 from calmix.report.pages.page import (
+    Answer,
     Block,
     Code,
     Details,
@@ -31,6 +32,11 @@ SCALE_NOTES = {
 }
 
 
+READING = (
+    "The dashed line is no effect; a cross is the published one. Green: held; red: reversed; grey: undecided."
+)
+
+
 def write_reproduction_report(preset: Preset, outcome: Outcome, path: Path) -> Path:
     return write_page(reproduction_page(preset, outcome), path)
 
@@ -47,13 +53,34 @@ def reproduction_page(preset: Preset, outcome: Outcome) -> Page:
     if outcome.failures:
         sections.append(Section("Missing runs", (_failures(outcome),)))
     sections.append(Section("How it was run", _run_blocks(preset, outcome)))
-    citation = papers().get(preset.paper, preset.paper)
     return Page(
-        title=f"{preset.name} at {outcome.scale}",
-        lead=f"{citation}. {preset.place}: {preset.title}.",
+        title=f"{preset.name} at {outcome.scale}: {preset.title}",
+        lead=answer_sentence([one.verdict.word for one in found], outcome.scale),
         facts=_facts(found, outcome),
         sections=tuple(sections),
+        answer=Answer(blocks=(claims_forest(preset, found), Prose(READING)) if found else (), wide=True),
     )
+
+
+def answer_sentence(verdicts: Sequence[str], scale: str) -> str:
+    """What became of the claims.
+
+    >>> answer_sentence([HELD], "full")
+    'The one claim that was tested holds at full scale.'
+    >>> answer_sentence([HELD, HELD, UNDECIDED], "small")
+    'Of 3 tested claims 2 hold, 0 are reversed and 1 is undecided at small scale.'
+    >>> answer_sentence([], "smoke")
+    'No claim of this table was tested at smoke scale.'
+    """
+    counts = [verdicts.count(word) for word in (HELD, REVERSED, UNDECIDED)]
+    if not verdicts:
+        return f"No claim of this table was tested at {scale} scale."
+    if len(verdicts) == 1:
+        word = ("holds", "is reversed", "is undecided")[counts.index(1)]
+        return f"The one claim that was tested {word} at {scale} scale."
+    words = (("holds", "hold"), ("is reversed", "are reversed"), ("is undecided", "are undecided"))
+    held, *others = (f"{count} {word[count != 1]}" for count, word in zip(counts, words, strict=True))
+    return f"Of {len(verdicts)} tested claims {held}, {' and '.join(others)} at {scale} scale."
 
 
 def _facts(found: Sequence[JudgedEffect], outcome: Outcome) -> Facts:
@@ -71,7 +98,8 @@ def _facts(found: Sequence[JudgedEffect], outcome: Outcome) -> Facts:
 
 def _table_blocks(preset: Preset, outcome: Outcome) -> tuple[Block, ...]:
     notes = [note for note in (scale_note(preset, outcome.scale), preset.note) if note]
-    return (*(Prose(note, "note") for note in notes), *side_by_side(preset, outcome))
+    source = Prose(f"{papers().get(preset.paper, preset.paper)}. {preset.place}.")
+    return (source, *(Prose(note, "note") for note in notes), *side_by_side(preset, outcome))
 
 
 def scale_note(preset: Preset, scale: str) -> str:
@@ -83,18 +111,14 @@ def scale_note(preset: Preset, scale: str) -> str:
 def _claim_blocks(preset: Preset, found: Sequence[JudgedEffect]) -> tuple[Block, ...]:
     if not found:
         return (Prose("No claim of this table has been tested at this scale."),)
-    note = Prose(
-        "The dashed line is no effect; a cross is the published one. Green: held; red: reversed; grey: "
-        "undecided."
-    )
-    return claims_forest(preset, found), note, claims_table(preset, found)
+    return (claims_table(preset, found),)
 
 
 def _regime_blocks(regimes: Sequence[Regime]) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Prose(
             "A validation loss that rises while the training loss falls shows an arm that was trained beyond "
-            "its best epoch: the regime in which the papers speak."
+            "its best epoch: the regime that the papers study."
         )
     ]
     groups: dict[tuple[str, str], list[Regime]] = {}

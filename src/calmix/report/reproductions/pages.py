@@ -24,15 +24,15 @@ primary outcome of every claim is fixed there before anything is run.
     calmix reproduce tdmixup/table2 --scale small --data-dir DATA --output OUT
     calmix reproduce --from OUT                                # render again, nothing trained
 
-`full` is the paper's own setting; it has not been tried here. `small` runs on the embedded 6-layer encoder or
-on small networks, with fewer rows, and keeps the last epoch, so that plain training can reach the regime in
-which the papers speak. The encoder's own card lists SNLI, MNLI and Quora among its pre-training data: MNLI
+`full` is the paper's own setting; it has not been run here. `small` runs on the embedded 6-layer encoder or
+on small networks, with fewer rows, and keeps the last epoch, so that plain training can reach the regime
+that the papers study. The encoder's own card lists SNLI, MNLI and Quora among its pre-training data: MNLI
 and QQP are not unseen for it.
 
 A claim is *held* or *reversed* if the whole interval of its effect lies on one side of 0 (of the margin,
 where it claims equality), at the level of Holm's step over all claims of its table; else it is *undecided*. A
 calibration error where both arms are within the noise floor is undecided too. *Untested here* needs data or
-weights that cannot be had on this machine; the command would test it.
+weights that are not available offline; the command would test it.
 """.strip()
 
 

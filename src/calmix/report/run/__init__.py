@@ -3,7 +3,7 @@
 dynamics_summary  The dynamics section: what training said about the rows
 explorer          The predictions as the page holds them, for its controls
 guidance          The stages of a guided run: the data map it was guided by, the groups of rows
-headline          The facts: what was trained, how, and what came of it
+headline          The facts: what was trained, how, and the result
 history           The training section: the losses of every epoch, which was kept, the regime
 metrics_section   The metrics: a table that anybody can read, the full one, what its columns mean
 next_steps        What to do with the run

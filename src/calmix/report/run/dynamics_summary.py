@@ -1,4 +1,4 @@
-"""The dynamics section: what training said about the rows, in one chart and two small tables."""
+"""The dynamics section: the training dynamics of the rows, in one chart and two small tables."""
 
 from __future__ import annotations
 

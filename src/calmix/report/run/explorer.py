@@ -36,11 +36,12 @@ def explorer_data(
     metrics: Mapping[str, Any],
     texts: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """What the page's script reads. `splits` are uncalibrated; `texts` in the order of their rows."""
+    """What the page's script reads. `splits` are uncalibrated; of a calibrator that is more than
+    a temperature, calibrated, and the temperature is 1. `texts` in the order of their rows."""
     rows = sum(map(len, splits.values()))
     values = sum(predictions.values.size for predictions in splits.values())
     lists_rows = rows <= MOST_ROWS and values <= MOST_VALUES
-    temperature = float(metrics["temperature"])
+    temperature = float(metrics.get("temperature", 1.0))
     limit = min(TEXT_LIMIT, max(TEXT_BUDGET // max(rows, 1), 40))
     first = next(iter(splits.values()))
     found = []

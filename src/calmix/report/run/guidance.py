@@ -1,4 +1,4 @@
-"""The stages of a guided run: the data map it was guided by, the groups of rows, and what was mixed."""
+"""The stages of a guided run: its data map, the groups of rows, and the mixed pairs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def guidance_blocks(
     if "plain_run" in guidance:  # groups that chance made have none before them
         blocks.append(Prose(stages_line(guidance, metrics)))
         summary = DynamicsSummary.read(run.plain_stage / "dynamics.parquet", names)
-        caption = "What the plain run said about the training rows: the map that this run was guided by."
+        caption = "The training rows in the plain run: this data map guided the run."
         blocks.append(data_map_chart(summary, "Data map of the plain run", caption))
     blocks += [Prose(filter_line(verdict)) for verdict in guidance.get("label_filters", [])]
     if "train_region" in guidance:
         region = guidance["train_region"]
         blocks.append(groups_table([{"name": region["region"], **region}], names, "Rows trained on"))
     if "groups" in guidance:
-        blocks.append(groups_table(guidance["groups"], names, "The groups of rows that meet in a batch"))
+        blocks.append(groups_table(guidance["groups"], names, "The groups of rows that are mixed in a batch"))
         blocks.append(Prose(epoch_line(guidance), "note"))
         ties = ties_line(guidance["tallies"])
         if ties:
@@ -58,15 +58,15 @@ def stages_line(guidance: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 def filter_line(verdict: Mapping[str, Any]) -> str:
     """
     >>> filter_line({"rows": 5, "passes": [], "findings": ["5 rows are too few"]})
-    'Labels were not put to the test: 5 rows are too few. All 5 rows are kept.'
+    'Labels were not tested: 5 rows are too few. All 5 rows are kept.'
     """
     findings = "; ".join(verdict["findings"])
     if not verdict["passes"]:
-        return f"Labels were not put to the test: {findings}. All {verdict['rows']:,} rows are kept."
+        return f"Labels were not tested: {findings}. All {verdict['rows']:,} rows are kept."
     line = (
-        f"Labels were put to the test on {verdict['rows']:,} rows: {verdict['kept']:,} rank above "
-        f"{100 * verdict['percentile']:g} % of the labels that are certainly wrong and are kept, "
-        f"{verdict['flagged']:,} do not, {verdict['unscored']:,} were not judged "
+        f"Labels were tested on {verdict['rows']:,} rows: {verdict['kept']:,} have an AUM above "
+        f"{100 * verdict['percentile']:g} % of the threshold samples and are kept, "
+        f"{verdict['flagged']:,} do not, {verdict['unscored']:,} have no score "
         f"({'kept' if verdict['unscored_rule'] == 'keep' else 'left out'})."
     )
     return f"{line} Note: {findings}." if findings else line
@@ -96,16 +96,14 @@ def ties_line(tallies: Sequence[Mapping[str, Any]]) -> str | None:
     """How often partners were equally similar, so that chance chose.
 
     >>> ties_line([{"epoch": 1, "rows": 8, "searches": 16, "ties": 4}])
-    'Partners: 16 searches, 4 of them (25.0 %) tied and were decided by chance.'
+    'Partners: 16 searches, 4 of them (25.0 %) tied and were drawn at random.'
     """
     searches = sum(tally.get("searches", 0) for tally in tallies)
     if not searches:
         return None
     ties = sum(tally.get("ties", 0) for tally in tallies)
     share = 100 * ties / searches
-    return (
-        f"Partners: {searches:,} searches, {ties:,} of them ({share:.1f} %) tied and were decided by chance."
-    )
+    return f"Partners: {searches:,} searches, {ties:,} of them ({share:.1f} %) tied and were drawn at random."
 
 
 def pairs_table(
@@ -128,7 +126,7 @@ def pairs_table(
         )
         for pair in ordered
     )
-    return Table(caption="Rows that met in the first batch of an epoch", columns=columns, rows=rows)
+    return Table(caption="Pairs of the first batch of an epoch", columns=columns, rows=rows)
 
 
 def shortened(row_id: str, texts: Mapping[str, str] | None) -> str:

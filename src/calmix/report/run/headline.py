@@ -1,4 +1,4 @@
-"""The facts of a run: what was trained, how, and what came of it."""
+"""The facts of a run: what was trained, how, and the result."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calmix.report.pages.page import Fact, Facts
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, TITLES
 
 AT_BOUND = {
-    "lower": "at its lower bound: the validation rows are (nearly) all right, so sharper always looks better",
-    "upper": "at its upper bound: the logits say (nearly) nothing about the validation labels",
+    "lower": "at its lower bound: (nearly) all validation rows are right, so sharper always looks better",
+    "upper": "at its upper bound: the logits carry (nearly) no information on the validation labels",
 }
 
 
@@ -27,7 +27,7 @@ def run_facts(run: RunDirectory, metrics: Mapping[str, Any]) -> Facts:
         Fact("Method", str(metrics["method"])),
         *teacher_facts(metrics),
         Fact("Model", Path(model).name, model) if is_directory else Fact("Model", model),
-        Fact("Temperature", f"{metrics['temperature']:.3f}", temperature_note(run, metrics)),
+        *calibrator_facts(run, metrics),
         Fact("Seed", str(metrics["seed"])),
         Fact("Time", duration(metrics["seconds"]), f"on {metrics['device']}"),
     ]
@@ -71,6 +71,20 @@ def teacher_facts(metrics: Mapping[str, Any]) -> list[Fact]:
             extra or "α weighs the labels",
         ),
     ]
+
+
+def calibrator_facts(run: RunDirectory, metrics: Mapping[str, Any]) -> list[Fact]:
+    """What is folded into the model, and the second calibrator beside it."""
+    if "temperature" in metrics:
+        found = [Fact("Temperature", f"{metrics['temperature']:.3f}", temperature_note(run, metrics))]
+    else:
+        found = [
+            Fact("Calibrator", str(metrics["calibrator"]), "fitted on validation, folded into the model")
+        ]
+    if "perturbed" in metrics:
+        value = f"{metrics['perturbed']['temperature']:.3f}"
+        found.append(Fact("Perturbed", value, "temperature of perturbed/, for data of an unknown domain"))
+    return found
 
 
 def temperature_note(run: RunDirectory, metrics: Mapping[str, Any]) -> str:

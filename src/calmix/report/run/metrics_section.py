@@ -15,6 +15,7 @@ from calmix.report.tables import (
     Table,
     is_in_sample,
     metrics_table,
+    scaling_words,
 )
 
 # What a number answers, for readers who have never met its name.
@@ -26,10 +27,10 @@ QUESTIONS = {
     "ece_noise_floor": "What ECE would pure chance give a perfect model with this many rows?",
     "adaptive_ece": "The ECE again, with bins that hold equally many rows.",
     "classwise_ece": "The ECE of every class, not only of the predicted one.",
-    "oe": "OE: how much of the error is claiming too much? Too little confidence counts nothing.",
+    "oe": "OE: how much of the error is overconfidence? Underconfidence does not count.",
     "mce": "MCE: how bad is the worst bin? One bin with few rows can make it large.",
-    "aurc": "AURC: how well does confidence sort right from wrong answers? The error rate, averaged over all "
-    "shares of rows that one could accept.",
+    "aurc": "AURC: how well does confidence rank right above wrong predictions? The error rate, averaged "
+    "over all shares of accepted rows.",
     "augrc": "AUGRC: the same question, counted among all rows: how many are accepted and wrong, on average?",
     "confidence_gap": "Is the model over- or underconfident on average?",
     "mcc": "How right is the model where one class is much larger than the others?",
@@ -53,14 +54,14 @@ def metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     )
     return (
         plain_table(metrics),
-        Prose("The same in full, raw and after temperature scaling:"),
+        Prose(f"The same in full, raw and after {scaling_words(metrics)}:"),
         metrics_table(metrics),
         Details("What the columns mean: ECE, OE, MCE, AURC, AUGRC and the others", (meanings,)),
     )
 
 
 def plain_table(metrics: Mapping[str, Any]) -> Table:
-    """What the saved model claims and what came true, one line for every split."""
+    """Confidence and accuracy of the saved model, one line for every split."""
     rows, marked = [], False
     for split, stages in metrics["splits"].items():
         values = stages["calibrated"]
@@ -80,17 +81,15 @@ def plain_table(metrics: Mapping[str, Any]) -> Table:
             )
         )
     return Table(
-        caption="The saved model: what it claims, and how often it is right",
+        caption="The saved model: confidence and accuracy",
         columns=(
             Column("Rows of", numeric=False),
             Column("Rows"),
-            Column("Right %"),
-            Column("Claimed %", "mean confidence"),
-            Column("Difference", "claimed minus right, in points: above 0 is overconfident"),
-            Column("Off by %", "expected calibration error: the mean difference over bins of confidence"),
-            Column(
-                "Chance alone %", "a perfectly calibrated model stays below this ECE in 95 of 100 samples"
-            ),
+            Column("Accuracy %"),
+            Column("Confidence %", "mean confidence"),
+            Column("Difference", "mean confidence minus accuracy, in points: above 0 is overconfident"),
+            Column("ECE %", "expected calibration error: the mean difference over bins of confidence"),
+            Column("Noise limit %", "a perfectly calibrated model stays below this ECE in 95 of 100 samples"),
             Column("In words", numeric=False),
         ),
         rows=tuple(rows),

@@ -75,8 +75,8 @@ def acceptance_step(run: Path, validation: Predictions) -> Step:
         )
     if found.rows_needed is None:
         return (
-            f"Do not accept predictions automatically at {target}: no part of the validation rows exceeds "
-            "it. A better model, or a lower target, comes first.",
+            f"Do not accept predictions automatically at {target}: no part of the validation rows reaches "
+            "it. Improve the model, or lower the target, first.",
             "",
         )
     return (
@@ -91,7 +91,7 @@ def recalibration_step(run: Path, split: str) -> Step:
     where, source = place_words(split), shlex.quote(str(run))
     if split == IN_DOMAIN:
         return (
-            "Calibrate again with a more flexible calibrator: one temperature does not suffice in domain.",
+            "Calibrate again with a more flexible calibrator: one temperature is not enough in domain.",
             f"calmix calibrate {source} --fit-on validation --method vector --output calibrated",
         )
     return (

@@ -30,6 +30,6 @@ def row_sections(metrics: Mapping[str, Any]) -> list[Section]:
         blocks: list[Block] = []
         for split, found in sliced.items():
             blocks += [Prose(f"{split}: {sentence}.") for sentence in found["sentences"]]
-            blocks.append(slice_table({"file": f"{split}, temperature-scaled", **found}))
+            blocks.append(slice_table({"file": f"{split}, calibrated", **found}))
         sections.append(Section("Slices", tuple(blocks)))
     return sections

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+import pyarrow.compute as pc
+
 from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
@@ -10,7 +14,26 @@ from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
 
-def training_texts(run: RunDirectory) -> dict[str, str] | None:
+class RowTexts(Mapping[str, str]):
+    """Row id to text, looked up when asked for: a report shows a few of millions of rows."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def __getitem__(self, row_id: str) -> str:
+        place = pc.index(self.rows.table.column("row_id"), row_id).as_py()
+        if place < 0:
+            raise KeyError(row_id)
+        return self.rows.select([place]).texts()[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows.row_ids.tolist())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def training_texts(run: RunDirectory) -> RowTexts | None:
     """Row id to text of the training file, if it can still be read."""
     config = run.config()
     names = {name: config.get(f"{name}_column") for name in COLUMN_KINDS}
@@ -18,7 +41,7 @@ def training_texts(run: RunDirectory) -> dict[str, str] | None:
         rows = read_rows(config["train"], "train", ColumnNames.from_options(**names))
     except (UserError, KeyError):
         return None
-    return dict(zip(rows.row_ids.tolist(), rows.texts(), strict=True))
+    return RowTexts(rows)
 
 
 def split_texts(run: RunDirectory) -> dict[str, list[str]]:

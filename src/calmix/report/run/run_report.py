@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import apply_calibrator, calibrator_of_run, predictions_of_run
 from calmix.calibration.predictions import Predictions
 from calmix.io.run_directory import RunDirectory
 from calmix.report.label_report import label_run_page
@@ -39,7 +39,7 @@ from calmix.report.run.guidance import guidance_blocks
 from calmix.report.run.headline import run_facts
 from calmix.report.run.history import error_chart, history_chart, history_table, regime
 from calmix.report.run.metrics_section import metrics_blocks
-from calmix.report.run.next_steps import next_steps
+from calmix.report.run.next_steps import certified, next_steps
 from calmix.report.run.reliability import reliability_chart, reliability_table
 from calmix.report.run.row_sections import row_sections
 from calmix.report.run.row_texts import split_texts, training_texts
@@ -53,6 +53,7 @@ from calmix.report.tables import (
     is_in_sample,
     is_outside_interval,
     is_within_noise,
+    scaling_words,
 )
 
 EXPLORER_SCRIPTS = (
@@ -64,6 +65,7 @@ EXPLORER_SCRIPTS = (
 )
 # Pictures of the first screen; the others are further down.
 PICTURES = 2
+DEFAULT_TARGET = 0.95
 
 
 def write_run_report(
@@ -96,11 +98,15 @@ def run_page(
 ) -> Page:
     """The report as data."""
     splits = {split: predictions_of_run(run, split) for split in metrics["splits"]}
+    calibrator = calibrator_of_run(run, metrics)
+    calibrated = {split: apply_calibrator(calibrator, one) for split, one in splits.items()}
+    # A slider of the temperature starts from what a temperature was fitted on.
+    explored = splits if "temperature" in metrics else calibrated
     sections = [Section(TITLE, learning_blocks(metrics))] if has_not_learned(metrics) else []
     sections += [
-        Section("Explore the predictions", (explorer(splits, metrics, rows),)),
+        Section("Explore the predictions", (explorer(explored, metrics, rows),)),
         Section("Metrics", metrics_blocks(metrics)),
-        Section("Reliability of every split", _reliability_blocks(splits, metrics)),
+        Section("Reliability of every split", _reliability_blocks(splits, calibrated, metrics)),
     ]
     if "prior_correction" in metrics:
         sections.append(Section("Class weights", correction_blocks(metrics)))
@@ -120,16 +126,14 @@ def run_page(
         lead=sentence(metrics),
         facts=run_facts(run, metrics),
         sections=tuple(sections),
-        answer=_answer(run, metrics, splits),
+        answer=_answer(run, metrics, calibrated),
     )
 
 
-def _answer(run: RunDirectory, metrics: Mapping[str, Any], splits: Mapping[str, Predictions]) -> Answer:
-    validation = splits.get("validation")
-    calibrated = None if validation is None else validation.with_temperature(metrics["temperature"])
+def _answer(run: RunDirectory, metrics: Mapping[str, Any], calibrated: Mapping[str, Predictions]) -> Answer:
     pictures = tuple(
         reliability_chart(
-            splits[split].with_temperature(metrics["temperature"]),
+            calibrated[split],
             title=split,
             caption=reliability_words(metrics, split),
             bins=metrics["ece_bins"],
@@ -139,34 +143,44 @@ def _answer(run: RunDirectory, metrics: Mapping[str, Any], splits: Mapping[str, 
         )
         for split in judged_splits(metrics)[:PICTURES]
     )
-    return Answer(verdicts(metrics), next_steps(run.path, metrics, calibrated), (Beside(pictures),))
+    return Answer(
+        verdicts(metrics), next_steps(run.path, metrics, calibrated.get("validation")), (Beside(pictures),)
+    )
 
 
 def reliability_words(metrics: Mapping[str, Any], split: str) -> str:
     """Under a picture of the first screen."""
     values = metrics["splits"][split]["calibrated"]
-    return f"{values['n']:,} rows, after temperature scaling. On the dashed line, confidence is accuracy."
+    return (
+        f"{values['n']:,} rows, after {scaling_words(metrics)}. On the dashed line, confidence is accuracy."
+    )
 
 
 def explorer(
     splits: Mapping[str, Predictions], metrics: Mapping[str, Any], rows: Mapping[str, Sequence[str]] | None
 ) -> Widget:
+    target = DEFAULT_TARGET
+    if "validation" in splits:  # that of the first screen's advice
+        calibrated = splits["validation"].with_temperature(metrics["temperature"])
+        target = certified(calibrated).target_accuracy
     return Widget(
         template="explorer.html",
-        data=explorer_data(splits, metrics, rows),
+        data=explorer_data(splits, metrics, rows) | {"target": target},
         scripts=EXPLORER_SCRIPTS,
-        values={"splits": list(splits), "first": judged_splits(metrics)[0]},
+        values={"splits": list(splits), "first": judged_splits(metrics)[0], "target": f"{100 * target:g}"},
     )
 
 
-def _reliability_blocks(splits: Mapping[str, Predictions], metrics: Mapping[str, Any]) -> tuple[Block, ...]:
-    """Every split before and after temperature scaling, as pictures and tables: what prints."""
+def _reliability_blocks(
+    splits: Mapping[str, Predictions], calibrated: Mapping[str, Predictions], metrics: Mapping[str, Any]
+) -> tuple[Block, ...]:
+    """Every split before and after its calibrator, as pictures and tables: what prints."""
     binning = {"bins": metrics["ece_bins"], "closed": metrics["ece_edges"]}
     blocks: list[Block] = []
     for split, before in splits.items():
         stages = metrics["splits"][split]
-        after = before.with_temperature(metrics["temperature"])
-        staged = (("uncalibrated", "raw", before), ("calibrated", "after temperature scaling", after))
+        words = f"after {scaling_words(metrics)}"
+        staged = (("uncalibrated", "raw", before), ("calibrated", words, calibrated[split]))
         charts = tuple(
             reliability_chart(
                 predictions,
@@ -209,7 +223,7 @@ def _training_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     history = metrics["history"]
     caption = (
         "Training loss and validation NLL of every epoch. The epoch with the lowest validation NLL after "
-        "temperature scaling is kept; test rows have no part in the choice."
+        "temperature scaling is kept; test rows are not used for it."
     )
     said = "Uncalibrated ECE and error rate on the validation rows after every epoch."
     charts = Beside((history_chart(history, caption), error_chart(history, said)))
@@ -232,7 +246,7 @@ def _dynamics_blocks(
     blocks += [
         lowest_margin_table(summary, texts=texts),
         Prose(
-            "A low AUM means that another class won over the label in most epochs: look here first.", "note"
+            "A low AUM means that another class had the larger logit in most epochs: look here first.", "note"
         ),
     ]
     return tuple(blocks)
@@ -245,11 +259,21 @@ def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         "model shows when correctness is drawn with the stated confidences; compare to it, not to 0.",
         f"ECE uses {metrics['ece_bins']} bins of equal width, {edge}, on the confidence of the predicted "
         "class. Values from other bins or edges are not comparable.",
-        "A temperature changes the confidence, not the predicted class: accuracy is the same "
-        "before and after. The saved model carries it: plain softmax of its logits is calibrated.",
-        "The temperature was fitted in domain. On other data, read the numbers of that data: calibration "
-        "does not carry over by itself.",
+        (
+            "A temperature changes the confidence, not the predicted class: accuracy is the same before and "
+            "after."
+            if "temperature" in metrics
+            else f"Calibrated by {scaling_words(metrics)}, which may change predicted classes."
+        )
+        + " The saved model contains it: plain softmax of its logits is calibrated.",
+        "The calibrator was fitted in domain. On other data, look at the numbers of that data: calibration "
+        "does not transfer by itself.",
     ]
+    if any(stages["calibrated"].get("ci_includes_fit") for stages in metrics["splits"].values()):
+        notes.append(
+            "The intervals of calibrated metrics include the uncertainty of the fit: another validation set "
+            "would have given another calibrator."
+        )
     flattering = [split for split, stages in metrics["splits"].items() if is_in_sample(stages, "calibrated")]
     blocks: list[Block] = [Prose(note) for note in notes]
     if flattering:

@@ -64,10 +64,10 @@ def split_verdict(metrics: Mapping[str, Any], split: str) -> Verdict:
             f"ECE {ece_text(values)} % on {values['n']:,} rows; a perfectly calibrated model shows up to "
             f"{100 * noise_limit(values):.1f} %."
         )
-    text += f" It claims {100 * said:.1f} % on average and is right on {100 * values['accuracy']:.1f} %"
+    text += f" Mean confidence {100 * said:.1f} %, accuracy {100 * values['accuracy']:.1f} %"
     text += f": {direction(values)}." if tone != "good" else "."
     if is_in_sample(stages, "calibrated"):
-        text += " The temperature was fitted on these very rows, which flatters it."
+        text += " The temperature was fitted on these rows, so the numbers are optimistic."
     return Verdict(tone, f"{place_words(split, capital=True)}: confidence {WORDS[tone]}.", text)
 
 
@@ -121,7 +121,7 @@ def sentence(metrics: Mapping[str, Any]) -> str:
         return f"{TITLE}: {MEANING}."
     splits = judged_splits(metrics)
     if all(is_in_sample(metrics["splits"][split], "calibrated") for split in splits):
-        return "Whether confidence can be trusted is unknown: no test set beside the rows it was fitted on."
+        return "It is unknown whether confidence can be trusted: there is no test set."
     by_tone: dict[Tone, list[str]] = {}
     for split in splits:
         by_tone.setdefault(tone_of(metrics["splits"][split]["calibrated"]), []).append(split)

@@ -39,7 +39,7 @@ function correctnessMode() {
            colours: names.map((_, step) => ramp(step / steps)) };
 }
 function classMode() {
-  const names = meta.class_names;
+  const names = meta.class_names.map(visible);
   const colours = names.map((_, k) => CLASS_COLOURS[k] || `hsl(${(k * 137.5) % 360} 55% 52%)`);
   return { name: "Label", title: "Label", group: code.label, names, colours: colours.map(asHex) };
 }

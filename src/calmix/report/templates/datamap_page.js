@@ -14,7 +14,7 @@ function select() {
 }
 
 const dot = (colour) => { const made = element("i"); made.style.background = colour; return made; };
-const className = (k) => (k < 0 ? "unknown" : meta.class_names[k]);
+const className = (k) => (k < 0 ? "unknown" : meta.class_names[k]), shownName = (k) => visible(className(k));
 
 function showSelection() {
   const everything = activeCount === COUNT;
@@ -61,7 +61,7 @@ function listRows() {
   byId("list-note").textContent = order.length ? meta.list_note : "";
   for (const i of order.slice(0, LIST_LENGTH)) {
     const item = element("li"), row = element("div", null, { class: "row" });
-    row.append(element("span", ids[i]), element("span", `AUM ${score.aum[i].toFixed(2)}`));
+    row.append(element("span", visible(ids[i])), element("span", `AUM ${score.aum[i].toFixed(2)}`));
     item.append(row);
     if (sentences) item.append(element("p", visible(sentences[i])));
     if (code.label) item.append(labelLine(i));
@@ -78,12 +78,12 @@ function listRows() {
 const corrections = new Map();                     // row -> class
 function labelLine(i) {
   const line = element("div", null, { class: "labels" });
-  const predicted = code.predicted_label ? className(code.predicted_label[i]) : null;
+  const predicted = code.predicted_label ? shownName(code.predicted_label[i]) : null;
   line.append(element("span", predicted === null ? "" : `predicted ${predicted}`));
   if (code.label[i] < 0) return line;
-  const choice = element("select", null, { "aria-label": `Correct label of ${ids[i]}` });
+  const choice = element("select", null, { "aria-label": `Correct label of ${visible(ids[i])}` });
   meta.class_names.forEach((name, k) => {
-    choice.append(element("option", k === code.label[i] ? `label: ${name}` : name, { value: k }));
+    choice.append(element("option", k === code.label[i] ? `label: ${visible(name)}` : visible(name), { value: k }));
   });
   choice.value = String(corrections.has(i) ? corrections.get(i) : code.label[i]);
   choice.classList.toggle("corrected", corrections.has(i));
@@ -118,13 +118,13 @@ function facts(i) {
     if (meta.score_titles[name] && !Number.isNaN(score[name][i])) found.push([meta.score_titles[name], score[name][i].toFixed(3)]);
   }
   if (code.correctness) found.push(["right in", `${code.correctness[i]} of ${code.epochs_seen[i]} epochs`]);
-  if (code.label) found.push(["label", className(code.label[i])]);
-  if (code.predicted_label) found.push(["predicted", className(code.predicted_label[i])]);
+  if (code.label) found.push(["label", shownName(code.label[i])]);
+  if (code.predicted_label) found.push(["predicted", shownName(code.predicted_label[i])]);
   return found;
 }
 
 function showTooltip(i, same) {
-  byId("tip-id").textContent = ids[i];
+  byId("tip-id").textContent = visible(ids[i]);
   byId("tip-region").textContent = code.region && code.region[i] >= 0 ? meta.regions[code.region[i]] : "";
   byId("tip-text").textContent = sentences ? visible(sentences[i]) : "";
   byId("tip-facts").replaceChildren(...facts(i).flatMap(([name, value]) => [element("dt", name), element("dd", value)]));

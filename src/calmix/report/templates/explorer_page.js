@@ -1,6 +1,6 @@
 // What the reader does: split, bins, temperature, threshold, and the rows behind what is shown.
 const LISTED = 100;
-const state = { split: null, mass: false, bins: data.bins, temperature: data.temperature, threshold: null, target: 0.95, chosen: null };
+const state = { split: null, mass: false, bins: data.bins, temperature: data.temperature, threshold: null, target: data.target, chosen: null };
 const splitOf = (name) => data.splits.find((split) => split.name === name);
 let current = null;                                // view, bins and points of what is shown
 
@@ -91,14 +91,19 @@ function showClasses() {
   const pairs = order.flatMap((label) => order.map((predicted) => ({ label, predicted, rows: count(label, predicted) })));
   if (CLASSES <= 10) matrix(table, order, count, labels); else largest(table, pairs);
 }
+function named(name, attributes) {
+  const head = element("th", null, attributes);
+  head.append(element("span", visible(name), { class: "name" }));
+  return head;
+}
 function matrix(table, order, count, labels) {
   byId("confusion-title").textContent = "Confusion: labels down, predictions across; select a cell to see its rows";
   const head = element("tr");
-  head.append(element("th", "Label", { scope: "col" }), ...order.map((k) => element("th", visible(data.classes[k]), { scope: "col", class: "number" })));
+  head.append(element("th", "Label", { scope: "col" }), ...order.map((k) => named(data.classes[k], { scope: "col", class: "number" })));
   table.tHead.replaceChildren(head);
   table.tBodies[0].replaceChildren(...order.map((label) => {
     const row = element("tr");
-    row.append(element("th", visible(data.classes[label]), { scope: "row" }), ...order.map((predicted) => {
+    row.append(named(data.classes[label], { scope: "row" }), ...order.map((predicted) => {
       const cell = element("td"), share = labels[label] ? count(label, predicted) / labels[label] : 0;
       const button = pairButton(label, predicted, count(label, predicted));
       button.style.background = `color-mix(in srgb, var(${label === predicted ? "--blue" : "--red"}) ${Math.round(42 * share)}%, transparent)`;

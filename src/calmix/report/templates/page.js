@@ -69,3 +69,5 @@ for (const one of scrolls) one.addEventListener("scroll", cue, { passive: true }
 addEventListener("resize", cue);
 for (const one of document.querySelectorAll("details")) one.addEventListener("toggle", cue);
 cue();
+// A page with controls says so itself, when they work.
+if (!document.querySelector(".explorer")) document.documentElement.dataset.ready = String(Math.round(performance.now()));

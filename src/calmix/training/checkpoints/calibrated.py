@@ -1,4 +1,4 @@
-"""A standard checkpoint whose plain softmax is calibrated: temperature folded, loaded again, proven."""
+"""A standard checkpoint whose plain softmax is calibrated: calibrator folded, loaded again, checked."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ from scipy.special import expit
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
+from calmix.calibration.calibrators.calibrator import Calibrator, chosen_kind
 from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.files.run_predictions import apply_calibrator
 from calmix.calibration.multi_label.label_scaling import LabelScaling, Scaling
 from calmix.calibration.multi_label.label_thresholds import best_thresholds
 from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.calibration.predictions import Predictions
 from calmix.inference import fold_proof
 from calmix.io.replacing import as_umask_says
-from calmix.models.folding import fold_labels, fold_temperature, merged
+from calmix.models.folding import (
+    fold,
+    fold_labels,
+    fold_temperature,
+    folded_temperature,
+    merged,
+    note_calibration,
+)
 from calmix.models.hf_compat import has_independent_labels, last_linear
 from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
@@ -68,11 +77,11 @@ def save_calibrated(
         trainer.accelerator.wait_for_everyone()
         return scaling
     known = Predictions.from_logits(logits, output.label_ids)
-    temperature = float(TemperatureScaling().fit(known.values, known.labels).temperature_)
+    calibrator = TemperatureScaling().fit(known.values, known.labels)
     if trainer.is_world_process_zero():
-        save_folded(model, directory, temperature, save_inputs, batch, known.select(few), **trust)
+        save_folded(model, directory, calibrator, save_inputs, batch, known.select(few), **trust)
     trainer.accelerator.wait_for_everyone()
-    return temperature
+    return float(calibrator.temperature_)
 
 
 def scaling_for(model: nn.Module) -> Scaling:
@@ -115,21 +124,26 @@ def save_scaled(
 def save_folded(
     model: nn.Module,
     directory: Path,
-    temperature: float,
+    calibrator: Calibrator,
     save_inputs: Callable[[Path], None],
     batch: Mapping[str, Tensor],
     known: Predictions,
     *,
     trust_remote_code: bool,
 ) -> None:
-    """Fold the temperature into a model and save it: loaded again, and proven on a batch of inputs whose
+    """Fold a calibrator into a model and save it: loaded again, and proven on a batch of inputs whose
     uncalibrated predictions are known."""
-    fold_temperature(model, temperature)
+    kind = chosen_kind(calibrator)
+    if kind == "temperature":
+        fold_temperature(model, calibrator.temperature_)
+    else:
+        fold(model, *calibrator.affine())
+        note_calibration(model, {"method": kind, "folded": True, "temperature": folded_temperature(model)})
 
     def probabilities(logits: NDArray[np.float32]) -> NDArray[np.float64]:
         return Predictions.from_logits(logits, known.labels).probabilities()
 
-    expected = known.with_temperature(temperature).probabilities()
+    expected = apply_calibrator(calibrator, known).probabilities()
     save_proven(
         model, directory, save_inputs, batch, expected, probabilities, trust_remote_code=trust_remote_code
     )

@@ -1,4 +1,4 @@
-"""The Trainer side of distillation: a mixin that adds what a teacher says to the loss of a method."""
+"""The Trainer side of distillation: a mixin that adds the distillation loss to that of a method."""
 
 from __future__ import annotations
 

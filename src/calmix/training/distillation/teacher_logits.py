@@ -1,4 +1,4 @@
-"""What teachers say about the training rows: computed once, kept in a file, read through memory maps.
+"""Teacher logits of the training rows: computed once, cached in a file, memory-mapped.
 
     PLACE.npy    logits [rows, classes], float32, in the order of the rows and of their label names
     PLACE.json   what they were made from: rows, label names, teacher; written last, it marks a whole file

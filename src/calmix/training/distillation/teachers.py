@@ -1,4 +1,4 @@
-"""Who can teach: a run, any checkpoint of transformers, or a file of predictions.
+"""Teachers: a run, any checkpoint of transformers, or a file of predictions.
 
 A teacher reads the texts of the rows, so its tokenizer and architecture are its own affair. Its classes are
 matched to those of the training data by name, never by guess.
@@ -132,7 +132,7 @@ class PredictionsTeacher(Teacher):
         for place, row_id in enumerate(ids.tolist()):
             if places.setdefault(row_id, place) != place:
                 raise UserError(
-                    f"the row id {row_id!r} stands twice, first in row {places[row_id] + 1}",
+                    f"the row id {row_id!r} occurs twice, first in row {places[row_id] + 1}",
                     file=self.file,
                     row=place + 1,
                     column="row_id",
@@ -201,7 +201,7 @@ def open_teacher(name: str, *, keeps_temperature: bool = True, trust_remote_code
         directory = run.model
         if not directory.is_dir():
             raise UserError(
-                "the model of this run was dropped",
+                "the model of this run was not kept",
                 file=name,
                 remedy=f"keep it with {argument('keep_models', 'all')}",
             )
@@ -233,7 +233,7 @@ def stage_teacher(
     """A run of a store, which may have lost its weights: all else about it is still known."""
     metrics = run.metrics()
     names = None if metrics["task"] == "choice" else tuple(metrics["label_names"])
-    temperature = float(metrics["temperature"])
+    temperature = run.temperature()
     return CheckpointTeacher(
         name, f"run {fingerprint}", temperature, run.model, names, run, restore, trust_remote_code
     )

@@ -65,6 +65,7 @@ def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
         epochs=config.teacher_epochs or config.epochs,
         model_options=config.model_options if model == config.model else {},
         student_layers=None,
+        calibrator=TrainConfig.calibrator,
         plain_run=None,  # the student's own: a teacher may be another network
     )
 

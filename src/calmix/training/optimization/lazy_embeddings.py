@@ -1,4 +1,4 @@
-"""AdamW that leaves the word embeddings of absent words alone, and loses nothing by it.
+"""AdamW that skips the word embeddings of absent words, with the same result.
 
 A batch holds a few hundred different words of a vocabulary of 30,000. AdamW moves the embeddings of all of
 them in every step: those of absent words by what is left of their momentum. That costs more memory traffic

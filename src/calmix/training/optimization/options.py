@@ -1,4 +1,4 @@
-"""What `--optimizer` and `--schedule` may say, checked without torch: a wrong name costs no waiting."""
+"""What `--optimizer` and `--schedule` may say, checked without torch: a wrong name is refused at once."""
 
 from __future__ import annotations
 

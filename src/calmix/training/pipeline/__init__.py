@@ -1,7 +1,8 @@
 """From files to a finished run: prepare, stages, the store of runs, fingerprints, finalise.
 
+calibrating       The calibrator that is fitted at the end of a run, and what every split is with it
 dry_run           A look ahead at the last stage of a run, before the stages that come first are trained
-finalise          What training leaves: predictions, temperature, metrics
+finalise          What training leaves: predictions, calibrator, metrics
 finalise_labels   What training on rows of several labels leaves: scaling and thresholds of every label
 fingerprint       The name of a run in the store: a hash of everything that decides its result
 first_look        Errors of a command that are found before torch is loaded: seconds earlier
@@ -13,4 +14,5 @@ run_files         A run directory while it is written: who may write, and what m
 run_store         The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after
 settling          Learning rate and epochs of a run, settled before it is trained: as given, as saved
 stages            A run with what must come before it: plain run, selection of rows, guided run; teacher
+trackers          `--report-to`: what a run tells TensorBoard, Weights & Biases, MLflow and Trackio
 """

@@ -1,23 +1,21 @@
-"""What training leaves: predictions, temperature, metrics, dynamics and the folded checkpoint."""
+"""What training leaves: predictions, calibrator, metrics, dynamics and the folded checkpoint."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 from transformers import Trainer
 
-from calmix.calibration.accuracy_loss import note_accuracy_loss
+from calmix.calibration.calibrators.calibrator import Calibrator
 from calmix.calibration.calibrators.temperature import TemperatureScaling
-from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
-from calmix.calibration.slices import evaluate_slices
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
 from calmix.inference import fold_proof
@@ -26,11 +24,13 @@ from calmix.io.manifest import make_manifest, sync
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.mixing.needs import AUM
 from calmix.models.folding import merged
+from calmix.models.inputs import Encoded
 from calmix.training.checkpoints.calibrated import in_full_precision, save_folded
-from calmix.training.configuration import TrainConfig
+from calmix.training.configuration import PERTURBED, TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.hf_compat import evaluations
 from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
+from calmix.training.pipeline.calibrating import TEMPERATURE, RunCalibration, perturbed_logits
 from calmix.training.pipeline.guidance import write_guidance
 from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
@@ -53,22 +53,21 @@ MEASURED = {
 
 
 def finish(
-    run: RunDirectory, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float
+    run: RunDirectory,
+    config: TrainConfig,
+    prepared: Prepared,
+    trainer: MixupTrainer,
+    cached: Mapping[str, Encoded],
+    started: float,
 ) -> None:
-    """Predictions, temperature, metrics, dynamics and the folded checkpoint."""
+    """Predictions, calibrator, metrics, dynamics and the folded checkpoint."""
     splits = prepared.splits
     named: dict[str, Rows] = {"validation": splits.validation, **splits.tests}
-    if prepared.prefix is not None:
-        prepared.prefix.remove()  # the whole network from here on, as whoever loads it will have it
-    # Without mixed precision: the saved model will be asked without it too.
-    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
-    if trainer.balance is not None:
-        correct_prior(model, trainer.prior_shift)
-    predictor = in_full_precision(model, trainer)
-    predictions = {
-        name: row_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
-        for name, rows in named.items()
-    }
+    model, predictor, logits = final_logits(prepared, trainer, cached)
+    predictions = {name: row_predictions(logits[name], rows) for name, rows in named.items()}
+    damaged = None
+    if config.calibrator == PERTURBED:
+        damaged = perturbed_logits(predictor, prepared.inputs, splits.validation, seed=config.seed)
     recorder = trainer.merged_recorder()
     journal = trainer.merged_journal()
     if not trainer.is_world_process_zero():
@@ -76,48 +75,34 @@ def finish(
         trainer.accelerator.wait_for_everyone()
         return
     validation = predictions["validation"]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        preset = "paper" if config.temperature_fit == "grid" else None
-        scaling = TemperatureScaling(preset=preset).fit(validation)
+    fitted = RunCalibration.fit(config, model, validation)
+    scaling = fitted.temperature
     check_chosen(run, trainer, scaling.nll_before_, is_half=config.freeze_cache == "float16")
     for name, split in predictions.items():
         write_predictions(run.predictions_file(name), split)
     write_guidance(run, prepared.guidance, trainer.groups, splits.train, journal)
-    if recorder is not None and recorder.dynamics().seen.any():
-        write_dynamics(run.dynamics_file, recorder.dynamics())
+    dynamics = None if recorder is None else recorder.dynamics()
+    if dynamics is not None and dynamics.seen.any():
+        write_dynamics(run.dynamics_file, dynamics)
     trust = {"trust_remote_code": config.trust_remote_code}
-    save_model(run, model, predictor, prepared, scaling.temperature_, validation, **trust)
-    write_json(
-        run.calibration_file,
-        {
-            "method": "temperature",
-            "temperature": scaling.temperature_,
-            "fitted_on": "validation",
-            "n": len(validation),
-            "nll_before": scaling.nll_before_,
-            "nll_after": scaling.nll_after_,
-            "at_bound": scaling.at_bound_,
-            "warnings": [str(warning.message) for warning in caught],
-            "folded": True,
-        },
-    )
+    save_model(run, model, predictor, prepared, fitted.calibrator, validation, **trust)
+    fitted.save(run)
+    write_json(run.calibration_file, fitted.facts())
     epochs = history(trainer, journal.losses())
     learning = judge_run(config, prepared, validation, scaling, epochs)
     metrics = {
         **run_facts(config, prepared, trainer, started),
-        "temperature": scaling.temperature_,
-        "splits": with_slices(
-            measure(predictions, scaling.temperature_, config),
-            predictions,
-            named,
-            config,
-            scaling.temperature_,
-        ),
+        **({"temperature": scaling.temperature_} if fitted.kind == TEMPERATURE else {}),
+        "calibrator": fitted.kind,
+        "splits": fitted.with_slices(fitted.measure(predictions, config), predictions, named, config),
         "history": epochs,
         "learning": learning.as_dict(),
         "data_checks": data_checks(prepared),
     }
+    if damaged is not None:
+        metrics[PERTURBED] = fitted.add_perturbed(
+            run, damaged, predictions, splits.validation, config, metrics["splits"]
+        )
     if prepared.teaching is not None and trainer.teacher is not None:
         metrics["distillation"] = prepared.teaching.facts(trainer.teacher)
     if trainer.balance is not None:
@@ -128,6 +113,27 @@ def finish(
     write_json(run.metrics_file, metrics)
     remove_checkpoints(run)
     trainer.accelerator.wait_for_everyone()
+
+
+def final_logits(
+    prepared: Prepared, trainer: MixupTrainer, cached: Mapping[str, Encoded]
+) -> tuple[nn.Module, Trainer, dict[str, NDArray[np.float32]]]:
+    """The whole network in full precision, a trainer that predicts with it, and its logits for every split.
+
+    `cached` are the splits whose activations below the trained layers are known.
+    """
+    if prepared.prefix is not None and not cached:
+        prepared.prefix.remove()
+    # Without mixed precision: the saved model will be asked without it too.
+    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
+    if trainer.balance is not None:
+        correct_prior(model, trainer.prior_shift)
+    predictor = in_full_precision(model, trainer)
+    names = ("validation", *prepared.splits.tests)
+    logits = {name: predict_logits(predictor, cached.get(name, prepared.encoded[name])) for name in names}
+    if prepared.prefix is not None and cached:
+        prepared.prefix.remove()  # what is saved is the whole network, and proven as such
+    return model, predictor, logits
 
 
 def run_facts(
@@ -213,9 +219,10 @@ def effective_options(config: TrainConfig, prepared: Prepared, trainer: MixupTra
 
 def sealed_files(run: RunDirectory) -> dict[str, dict[str, Any]]:
     """Sizes and hashes of what was written, and is on disk: later damage is found before it is used."""
-    places = (run.dynamics_file, run.guidance_file, run.calibration_file)
+    calibrator = (run.calibrator_file, run.calibrator_file.with_suffix(".safetensors"))
+    places = (run.dynamics_file, run.guidance_file, run.calibration_file, *calibrator)
     files = [file for file in places if file.is_file()]
-    for directory in (run.model, run.predictions_directory):
+    for directory in (run.model, run.predictions_directory, run.perturbed):
         found = [file for file in directory.rglob("*") if file.is_file() and file.suffix != ".md"]
         files += [file for file in found if not file.name.startswith(".")]
     for path in (*files, *{file.parent for file in files}):
@@ -257,39 +264,6 @@ def pixel_facts(prepared: Prepared) -> dict[str, Any]:
     return {} if statistics is None else {"pixels": dataclasses.asdict(statistics)}
 
 
-def measure(
-    predictions: dict[str, Predictions], temperature: float, config: TrainConfig
-) -> dict[str, dict[str, Any]]:
-    """Every split before and after temperature scaling. Validation after it is in-sample, and marked so."""
-    splits: dict[str, dict[str, Any]] = {}
-    for name, split in predictions.items():
-        settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
-        calibrated = evaluate(split.with_temperature(temperature), **settings)
-        if name == "validation":
-            calibrated["in_sample"] = True
-        splits[name] = {"uncalibrated": evaluate(split, **settings), "calibrated": calibrated}
-    note_accuracy_loss(splits)
-    return splits
-
-
-def with_slices(
-    splits: dict[str, dict[str, Any]],
-    predictions: dict[str, Predictions],
-    rows: dict[str, Rows],
-    config: TrainConfig,
-    temperature: float,
-) -> dict[str, dict[str, Any]]:
-    """The calibrated metrics of every split with those of its slices, where `slice` names a column."""
-    for name, split in predictions.items():
-        groups = rows[name].slices
-        if config.slice is not None and groups is not None:
-            settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
-            calibrated = split.with_temperature(temperature)
-            found = evaluate_slices(calibrated, groups, column=config.slice, **settings)
-            splits[name]["calibrated"]["slices"] = found.as_dict()
-    return splits
-
-
 def history(
     trainer: MixupTrainer, losses: dict[int, float], measured: Mapping[str, str] = MEASURED
 ) -> list[dict[str, Any]]:
@@ -321,7 +295,7 @@ def save_model(
     model: nn.Module,
     predictor: Trainer,
     prepared: Prepared,
-    temperature: float,
+    calibrator: Calibrator,
     validation: Predictions,
     *,
     trust_remote_code: bool = False,
@@ -331,7 +305,7 @@ def save_model(
     save_folded(
         model,
         run.model,
-        temperature,
+        calibrator,
         prepared.inputs.save,
         batch,
         validation.select(few),

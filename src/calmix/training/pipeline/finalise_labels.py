@@ -8,6 +8,7 @@ RUN/model/             scale and bias folded into the head: plain sigmoid(logits
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from calmix.calibration.multi_label.label_scaling import LabelScaling
@@ -15,15 +16,16 @@ from calmix.calibration.multi_label.label_thresholds import best_thresholds
 from calmix.calibration.multi_label.multi_label_evaluation import evaluate_labels
 from calmix.calibration.multi_label.multi_label_files import write_multi_label_predictions
 from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
-from calmix.inference.prediction import label_predictions, predict_logits
+from calmix.inference.prediction import label_predictions
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
-from calmix.models.folding import merged
-from calmix.training.checkpoints.calibrated import in_full_precision, save_scaled, scaling_for
+from calmix.models.inputs import Encoded
+from calmix.training.checkpoints.calibrated import save_scaled, scaling_for
 from calmix.training.configuration import TrainConfig
 from calmix.training.learning import judge_labels
 from calmix.training.pipeline.finalise import (
     check_chosen,
     data_checks,
+    final_logits,
     history,
     learning_settings,
     proof_rows,
@@ -44,19 +46,17 @@ MEASURED = {
 
 
 def finish_labels(
-    run: RunDirectory, config: TrainConfig, prepared: Prepared, trainer: MixupTrainer, started: float
+    run: RunDirectory,
+    config: TrainConfig,
+    prepared: Prepared,
+    trainer: MixupTrainer,
+    cached: Mapping[str, Encoded],
+    started: float,
 ) -> None:
     """Predictions, scaling, thresholds, metrics and the folded checkpoint."""
-    splits = prepared.splits
-    named = {"validation": splits.validation, **splits.tests}
-    if prepared.prefix is not None:
-        prepared.prefix.remove()  # the whole network from here on, as whoever loads it will have it
-    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
-    predictor = in_full_precision(model, trainer)
-    predictions = {
-        name: label_predictions(predict_logits(predictor, prepared.encoded[name]), rows)
-        for name, rows in named.items()
-    }
+    model, predictor, logits = final_logits(prepared, trainer, cached)
+    named = {"validation": prepared.splits.validation, **prepared.splits.tests}
+    predictions = {name: label_predictions(logits[name], rows) for name, rows in named.items()}
     journal = trainer.merged_journal()
     if not trainer.is_world_process_zero():
         # All leave together: a launcher may take the end of one process for a failure of the others.

@@ -17,6 +17,7 @@ from calmix.io.tables import read_table
 from calmix.mixing.catalogue import check_method, method_cards
 from calmix.models.built_in import BUILT_IN, check_options
 from calmix.runtime.hub import is_available, is_dataset_available
+from calmix.runtime.optional_packages import check_trackers
 from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.output_directory import check_output
 from calmix.user_error import UserError
@@ -33,6 +34,7 @@ def look_first(config: TrainConfig, *, resume: bool = False) -> None:
     check_output(run, config, resume=resume)
     if run.is_finished:  # to be shown once more; its files may be gone
         return
+    check_trackers(config.report_to)
     check_model_name(config.model)
     check_options(config.model, config.model_options)
     for name in config.teacher:

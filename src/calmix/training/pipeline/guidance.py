@@ -64,6 +64,7 @@ def plain_config(config: TrainConfig) -> TrainConfig:
         aum_filter=False,
         aum_quantile=TrainConfig.aum_quantile,
         plain_run=None,
+        calibrator=TrainConfig.calibrator,
         batch_size=config.batch_size_of_first_stage,
         first_stage_batch_size=None,
     )

@@ -16,7 +16,7 @@ def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> Non
     """Refuse to write over anything that is not this very run."""
     for place in (run.path, *run.path.parents):
         if place.exists() and not place.is_dir():
-            raise UserError("the output cannot be made: a file is in the way", file=place)
+            raise UserError("the output cannot be created: a file is in the way", file=place)
     if not run.is_finished:
         check_checkpoints(run)
     # A run that was killed at its very start has a folder for checkpoints and nothing else.
@@ -31,7 +31,7 @@ def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> Non
     if not resume:
         state = "a finished run" if run.is_finished else "an unfinished run"
         remedy = f"name another {argument('output')}" + (
-            "" if run.is_finished else f", or go on with {argument('resume')}"
+            "" if run.is_finished else f", or continue with {argument('resume')}"
         )
         raise UserError(f"the output directory holds {state}", file=run.path, remedy=remedy)
     different = as_begun(config, run).differences(saved_config(run))

@@ -24,6 +24,7 @@ from calmix.training.configuration import ALL_ROWS, TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
 from calmix.training.frozen_layers import freeze_layers
+from calmix.training.pipeline.calibrating import check_calibrator
 from calmix.training.pipeline.guidance import Guidance, needs_plain_run
 from calmix.user_error import UserError, argument
 
@@ -108,6 +109,7 @@ def make_network(config: TrainConfig, train: Rows) -> Network:
         cut_layers(network.model, config.student_layers)
     if config.freeze_embeddings:
         freeze_embeddings(network)
+    check_calibrator(config, network.model)
     if config.lora is not None:
         network = add_lora(network, config.lora, frozen_layers=config.freeze_layers or 0)
     return network

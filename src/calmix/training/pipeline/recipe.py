@@ -37,7 +37,7 @@ from calmix.training.distillation.teachers import Teacher
 from calmix.training.epoch_predictions import EpochPredictions
 from calmix.training.epoch_rules import trainer_settings
 from calmix.training.fast_layers import BFLOAT16
-from calmix.training.frozen_layers import train_from_cache
+from calmix.training.frozen_layers import predict_from_cache, train_from_cache
 from calmix.training.pipeline.finalise import finish
 from calmix.training.pipeline.finalise_labels import finish_labels
 from calmix.training.pipeline.guidance import needs_plain_run
@@ -47,6 +47,7 @@ from calmix.training.pipeline.run_files import (
     discard,
 )
 from calmix.training.pipeline.settling import settled_to_train
+from calmix.training.pipeline.trackers import Trackers, in_one_line, tracker_settings
 from calmix.training.recording import Diverged
 from calmix.training.selection import epoch_metrics, label_epoch_metrics
 from calmix.training.trainer import MixupTrainer
@@ -79,9 +80,9 @@ def train_alone(
     if needs_plain_run(config) and plain_run is None:
         raise UserError(f"{config.method} needs a plain run on the same rows", remedy="give plain_run")
     config, choice = settled_to_train(config)
-    with prepared_processor(config.threads):
+    with prepared_processor(config.threads), Trackers(config.report_to) as trackers:
         passes = passes or run.path.parent / "threshold_passes"
-        return _train(run, config, resume, was_there, plain_run, passes, teachers, choice)
+        return _train(run, config, resume, was_there, plain_run, passes, teachers, choice, trackers)
 
 
 def _train(
@@ -93,6 +94,7 @@ def _train(
     passes: Path,
     teachers: Sequence[Teacher] | None,
     choice: str | None,
+    trackers: Trackers,
 ) -> RunDirectory:
     started = time.monotonic()
     silence_transformers()
@@ -101,9 +103,15 @@ def _train(
     try:
         known = prepared.guidance.known_rows() if prepared.guidance else None
         trainer = make_trainer(config, run, prepared, progress, known)
+        trackers.attach(trainer, run)
         trainer.preflight(is_taught=prepared.teaching is not None)
-        trained = {name: rows for name, rows in prepared.encoded.items() if name not in prepared.splits.tests}
+        tests = {name: prepared.encoded[name] for name in prepared.splits.tests}
+        trained = {name: rows for name, rows in prepared.encoded.items() if name not in tests}
         train_from_cache(config, trainer, prepared.prefix, trained)
+        # Before training: what cannot be read or written is found now.
+        predicted = predict_from_cache(
+            config, prepared.prefix, {**tests, "validation": trained["validation"]}
+        )
         checkpoint = find_checkpoint(run) if resume else None
         if checkpoint is not None:  # on a machine that would choose another one, too
             trainer.args.precision = began_with(run).get(PRECISION, trainer.layer_precision)
@@ -122,6 +130,7 @@ def _train(
             trainer.learn_from(prepared.teaching.logits(run))
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     except UserError as error:
+        trackers.end(failed=True)  # before the files that they write are removed
         # Where a file went away in mid-training, the run can go on from its checkpoint once it is back.
         if isinstance(error, Diverged):
             remove_not_finite(run.checkpoints)
@@ -135,7 +144,8 @@ def _train(
     finally:
         progress.stop()
     end = finish_labels if prepared.splits.train.is_multi_label else finish
-    end(run, config, prepared, trainer, started)
+    end(run, config, prepared, trainer, predicted, started)
+    trackers.report(trainer, run)
     return run
 
 
@@ -171,11 +181,12 @@ def make_arguments(config: TrainConfig, run: RunDirectory) -> MixupArguments:
         "dataloader_pin_memory": torch.cuda.is_available() and config.device != "cpu",
         "eval_strategy": "epoch",
         **trainer_settings(config.select_by),
-        "logging_strategy": "no",
+        **tracker_settings(config, run),
         "disable_tqdm": True,
     }
     with refusing_settings(config):
-        arguments = MixupArguments(**{**settings, **as_numbers(config.trainer)})
+        given = {**as_numbers(config.trainer), "run_name": settings["run_name"]}
+        arguments = MixupArguments(**{**settings, **given})
         if arguments.use_liger_kernel and not is_liger_kernel_available():
             raise ImportError("use_liger_kernel needs liger-kernel, which is not installed")
     return arguments
@@ -191,9 +202,8 @@ def refusing_settings(config: TrainConfig) -> Iterator[None]:
     except Exception as error:
         if not config.trainer:
             raise
-        said = " ".join(str(error).split())[:300] or type(error).__name__
         remedy = f"see transformers.TrainingArguments; given were: {', '.join(config.trainer)}"
-        raise UserError(f"trainer: {said}", remedy=remedy) from error
+        raise UserError(f"trainer: {in_one_line(error)}", remedy=remedy) from error
 
 
 def form_group(config: TrainConfig) -> None:

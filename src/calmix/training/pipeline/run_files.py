@@ -77,6 +77,7 @@ def discard(run: RunDirectory) -> None:
     remove_checkpoints(run)
     for file in (run.config_file, run.data_checks_file):
         file.unlink(missing_ok=True)
-    shutil.rmtree(run.teaching, ignore_errors=True)
+    for directory in (run.teaching, run.tensorboard):
+        shutil.rmtree(directory, ignore_errors=True)
     with suppress(OSError):  # what somebody else has put there stays
         run.path.rmdir()

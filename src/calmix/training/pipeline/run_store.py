@@ -1,4 +1,4 @@
-"""The store of runs: DIR/<fingerprint>/ is a run directory, made once and found ever after.
+"""The store of runs: DIR/<fingerprint>/ is a run directory, made once and reused.
 
 DIR/<fingerprint>/               a run, finished or to be continued
     <fingerprint>.restored/      weights that were deleted, while they are trained again
@@ -95,6 +95,7 @@ class RunStore:
             # Renamed first: a model directory is whole or not there.
             shutil.rmtree(dropped, ignore_errors=True)
             run.model.replace(dropped)
+            shutil.rmtree(run.perturbed / "model", ignore_errors=True)
         shutil.rmtree(dropped, ignore_errors=True)
 
 

@@ -88,7 +88,7 @@ class TargetsMixin(TrainerBase):
         """Refuse what the correction would not hold for, or what others decide."""
         if is_taught and self.row_weights is not None:
             raise UserError(
-                f"{argument('weight_column')} with a teacher: only the loss of the labels would be weighed",
+                f"{argument('weight_column')} with a teacher: only the loss of the labels would be weighted",
                 remedy="leave the weights out",
             )
         if self.balance is None:

@@ -38,7 +38,7 @@ def check_correctable(model: nn.Module) -> None:
         # A bias that is added here would be saved, and ignored by whoever loads the checkpoint.
         raise UserError(
             f"{options} shift the logits of every class, and the head of {type(base_model(model)).__name__} "
-            "has no bias that could take the shift back: its scores would stay uncalibrated",
+            "has no bias to correct the shift: its scores would stay uncalibrated",
             remedy="train without them, or choose a network whose head has a bias",
         )
 
