@@ -218,7 +218,7 @@ def final_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def diagrams(run: RunDirectory, metrics: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
-    """The reliability diagram of every split, before and after calibration; none for several labels per row."""
+    """The reliability diagrams of every split, before and after calibration; several labels have none."""
     if metrics.get("multi_label"):
         return
     calibrator = calibrator_of_run(run, metrics)
