@@ -9,10 +9,10 @@ from calmix.user_error import flag_of
 
 OWN = {
     "train": {"--resume", "--figures"},
-    "distill": {"--resume"},
+    "distill": {"--resume", "--figures"},
     "compare": {
         "--methods", "--seeds", "--vary", "--executor", "--workers", "--keep-models", "--margin", "--from",
-        "--ensemble", "--student", "--arm",
+        "--ensemble", "--student", "--arm", "--figures",
     },
 }  # fmt: skip
 WITHOUT = {

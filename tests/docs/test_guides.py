@@ -44,6 +44,7 @@ CLASSES = {"docs/guides/labels.md": ("ham", "spam"), "docs/guides/train.md": ("0
 NOT_RUN = {
     "embedded:mnist-5k": "5,000 pictures; tests/cli/test_images.py trains on fewer",
     "published:snli": "needs a download of 90 MB",
+    "tensorboard --logdir": "a server that does not end",
     "--lora": "tests/models/test_lora.py trains with the extra",
     "teacher=plain,plain:teacher": "six runs; tests/experiments/test_students.py has them",
     "tdmixup:first_stage": "three stages; tests/cli/test_compare.py has options of arms",

@@ -58,7 +58,7 @@ def test_a_run_measures_every_slice_of_every_split(calmix, files, encoders, tmp_
     assert forum["nll"] == pytest.approx(expected["nll"], rel=1e-6)
     assert forum["ece_ci"] == pytest.approx(expected["ece_ci"], rel=1e-6)
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "test, temperature-scaled, by source" in page
+    assert "test, calibrated, by source" in page
 
 
 @pytest.mark.trains

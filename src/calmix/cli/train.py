@@ -38,7 +38,9 @@ def train(
     run_training(training_values(context), resume=resume, as_json=as_json, figures=figures)
 
 
-def run_training(options: dict[str, Any], *, resume: bool, as_json: bool, figures: Path | None) -> None:
+def run_training(
+    options: dict[str, Any], *, resume: bool, as_json: bool, figures: Path | None = None
+) -> None:
     from calmix.report.figures.files import check_figures
     from calmix.workflows.train import train_run
 

@@ -196,7 +196,7 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
     write_summary(summary, results.metrics(), directory / SUMMARY_FILE)
     slices = slices_of(results, store_path(directory)) if results.config.get("slice") else []
     recommendation = recommend(results, summary).as_dict()
-    recommendation["notes"] = [*calibrator_notes(results), *recommendation["notes"]]
+    recommendation["notes"] = (*calibrator_notes(results), *recommendation["notes"])
     recommendation["command"] = next_command(directory, recommendation["next_seeds"])
     for key, run in (("model", "run"), ("alternative_model", "alternative_run")):
         model = store_path(directory) / str(recommendation[run]) / "model"

@@ -232,6 +232,15 @@ class RunDirectory:
         check_name(split, self.metrics_file)
         return self.predictions_directory / f"{split}.parquet"
 
+    def stored_predictions(self, split: str) -> Path:
+        """The predictions file of a split, undamaged; a `UserError` where there is none."""
+        file = self.predictions_file(split)
+        self.check_undamaged(f"predictions/{split}.parquet")
+        if not file.is_file():
+            known = ", ".join(self.splits()) or "none"
+            raise UserError(f"no split {split!r} in this run", file=self.path, remedy=f"it has: {known}")
+        return file
+
     def splits(self) -> list[str]:
         """The splits of `metrics.json`, in its order: validation, test, then the named ones."""
         names = list(self.metrics()["splits"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
@@ -12,25 +11,14 @@ from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.files.prediction_files import read_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.io.run_directory import RunDirectory
-from calmix.user_error import UserError
 
 
 def predictions_of_run(run: RunDirectory, split: str, *, calibrated: bool = False) -> Predictions:
     """The predictions of a run for the rows of a split; with `calibrated`, after its calibrator."""
     if run.is_finished:  # a report may be written before `metrics.json`
         run.check_single_label("this")
-    predictions = read_predictions(stored_file(run, split))
+    predictions = read_predictions(run.stored_predictions(split))
     return apply_calibrator(calibrator_of_run(run), predictions) if calibrated else predictions
-
-
-def stored_file(run: RunDirectory, split: str) -> Path:
-    """The predictions file of a split, undamaged; a `UserError` where there is none."""
-    file = run.predictions_file(split)
-    run.check_undamaged(f"predictions/{split}.parquet")
-    if not file.is_file():
-        known = ", ".join(run.splits()) or "none"
-        raise UserError(f"no split {split!r} in this run", file=run.path, remedy=f"it has: {known}")
-    return file
 
 
 def calibrator_of_run(run: RunDirectory, metrics: Mapping[str, Any] | None = None) -> Calibrator:

@@ -18,7 +18,6 @@ from calmix.calibration.class_names import DifferentClasses
 from calmix.calibration.differences import DifferentRows, MatchedBy
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.file_evaluation import are_comparable
-from calmix.calibration.files.run_predictions import stored_file
 from calmix.calibration.multi_label.multi_label_evaluation import (
     ROW_METRICS,
     evaluate_labels,
@@ -65,7 +64,7 @@ def label_predictions_of_run(
     run: RunDirectory, split: str, *, calibrated: bool = False
 ) -> MultiLabelPredictions:
     """The predictions of a multi-label run; with `calibrated`, after the scaling of its labels."""
-    predictions = read_multi_label_predictions(stored_file(run, split))
+    predictions = read_multi_label_predictions(run.stored_predictions(split))
     if not calibrated:
         return predictions
     scaling = run.metrics()["label_scaling"]

@@ -161,7 +161,7 @@ def explorer(
 ) -> Widget:
     target = DEFAULT_TARGET
     if "validation" in splits:  # that of the first screen's advice
-        calibrated = splits["validation"].with_temperature(metrics["temperature"])
+        calibrated = splits["validation"].with_temperature(metrics.get("temperature", 1.0))
         target = certified(calibrated).target_accuracy
     return Widget(
         template="explorer.html",
