@@ -49,6 +49,9 @@ NOT_RUN = {
     "teacher=plain,plain:teacher": "six runs; tests/experiments/test_students.py has them",
     "tdmixup:first_stage": "three stages; tests/cli/test_compare.py has options of arms",
     "run-0 run-1": "needs three runs; tests/calibration has ensembles",
+    "run other-run": "needs two multi-label runs; tests/workflows/test_multi_label.py has them",
+    "test.parquet --fit-on": "needs multi-label predictions; tests/workflows/test_multi_label.py has them",
+    "calibrate checkpoint": "needs a multi-label checkpoint; tests/workflows/test_multi_label.py has one",
     "calmix.suggest_labels": "names objects of the page before; tests/workflows/test_adapt.py",
 }
 
@@ -114,6 +117,7 @@ def place(encoders, tmp_path_factory) -> Path:
             )
     shares = {f"label_prob_{one}": [0.9 if one == label else 0.1 for label in labels] for one in classes}
     write(made / "soft.csv", {"text": texts, **shares})
+    write_tags(made)
     generator = np.random.default_rng(0)
     probabilities = generator.dirichlet(np.ones(2), size=80)
     drawn = {
@@ -147,6 +151,21 @@ def place(encoders, tmp_path_factory) -> Path:
     assert code == 0, printed
     shutil.copytree(made / "run" / "model", made / "some" / "checkpoint")
     return made
+
+
+def write_tags(made: Path) -> None:
+    """Texts with any number of three labels: as lists, as one text, and as columns of 0 and 1."""
+    names = ("joy", "film", "anger")
+    texts = sentences(120, seed=12)[0]
+    has = np.random.default_rng(12).random((120, 3)) < 0.4
+    lists = [[name for name, is_there in zip(names, row, strict=True) if is_there] for row in has]
+    for file, rows in {"tags": slice(None), "test": slice(60)}.items():
+        with (made / f"{file}.jsonl").open("w") as lines:
+            for text, labels in zip(texts[rows], lists[rows], strict=True):
+                lines.write(json.dumps({"text": text, "label": labels}) + "\n")
+    columns = {name: has[:, k].astype(int) for k, name in enumerate(names)}
+    scores = {f"prob_{name}": 0.2 + 0.6 * has[:, k] for k, name in enumerate(names)}
+    write(made / "tags.csv", {"text": texts, "label": [";".join(row) for row in lists], **columns, **scores})
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -215,8 +234,8 @@ def without_blocks(page: Path, directory: Path) -> Path:
 
 def rename_classes(file: Path, names: tuple[str, ...]) -> None:
     rows = read(file)
-    if {"text", "label"} <= set(rows[0]):
-        known = sorted({row["label"] for row in rows})
+    known = sorted({row.get("label", "") for row in rows})
+    if {"text", "label"} <= set(rows[0]) and len(known) <= len(names):
         renamed = [{**row, "label": names[known.index(row["label"])]} for row in rows]
         write(file, {column: [row[column] for row in renamed] for column in rows[0]})
 
