@@ -47,7 +47,7 @@ def our_map(logits: np.ndarray, labels: np.ndarray) -> DataMap:
 
 
 def measure_map(rows: int, epochs: int, classes: int) -> dict[str, Any]:
-    from cartography_reference import cartography_map, records_from_logits
+    from benchmarks.cartography_reference import cartography_map, records_from_logits
 
     logits, labels = random_logits(rows, epochs, classes)
     ours_first, datamap = seconds(our_map, logits, labels)
