@@ -78,7 +78,7 @@ def scores_of(place: Path, arm: str) -> dict[str, list[Predictions]]:
         run = RunDirectory(place / f"{arm.replace(' ', '_').replace(':', '_')}-{seed}")
         facts = run.metrics().get("prior_correction")
         splits = {name: predictions_of_run(run, name) for name in ("validation", "test")}
-        stages = {"corrected": splits} if facts else {"as trained": splits}
+        stages = {"corrected": splits} if facts else {"raw": splits}
         if facts:
             shift = np.array(list(facts["log_shift"].values()))
             stages = {
@@ -161,7 +161,7 @@ def main() -> None:
         for first, second in (
             ((arm, "corrected"), (arm, "uncorrected")),
             ((arm, "corrected + TS"), (arm, "uncorrected + TS")),
-            ((arm, "corrected + TS"), ("plain", "as trained + TS")),
+            ((arm, "corrected + TS"), ("plain", "raw + TS")),
         ):
             difference = kept[first] - kept[second]
             low, high = np.percentile(difference, [2.5, 97.5], axis=0)

@@ -12,11 +12,14 @@ terminal alone.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 import calmix
 from calmix.calibration.files.run_predictions import predictions_of_run
@@ -28,17 +31,29 @@ HERE = Path(__file__).parent
 DATASETS = ("mr", "ag_news", "qqp")
 FROZEN = "plain freeze_layers=4"
 SEEDS = (0, 1, 2)
-SETTINGS = {"train_rows": 4000, "epochs": 3, "max_length": 128, "device": "cpu"}
+SETTINGS = {"train_rows": 2000, "epochs": 3, "max_length": 96, "device": "cpu"}
+HELD_OUT = {"validation": 800, "test": 1500}
 SMALL = {"train_rows": 64, "epochs": 1, "max_length": 32, "device": "cpu"}
 METRICS = {"accuracy": ("accuracy, points", 100, 2), "nll": ("NLL", 1, 4), "ece": ("ECE, points", 100, 2)}
 STAGES = {"uncalibrated": "raw", "calibrated": "+ TS"}
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
 
 
+def write_splits(source: Path, target: Path) -> None:
+    """The training rows as they are, samples of the others."""
+    target.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "validation", "test"):
+        with gzip.open(source / f"{split}.jsonl.gz", "rt", encoding="utf-8") as file:
+            lines = list(file)
+        chosen = np.random.default_rng(0).permutation(len(lines))[: HELD_OUT.get(split)]
+        (target / f"{split}.jsonl").write_text("".join(lines[place] for place in chosen), encoding="utf-8")
+
+
 def compare(name: str, data: Path, work: Path, settings: dict[str, Any], seeds: tuple[int, ...]) -> None:
     """One comparison; what is finished of it is not made again."""
+    write_splits(data / name, work / "data" / name)
     calmix.compare(
-        str(data / name),
+        str(work / "data" / name),
         methods=["plain", FROZEN.replace(" ", ":")],
         seeds=list(seeds),
         output=work / name,

@@ -12,12 +12,14 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
+from ensembles import ensemble_records
 from tables import UNLABELLED, write_tables
 
 from calmix.calibration.adaptation import adapt_predictions
@@ -56,75 +58,60 @@ METRICS = ("nll", "ece", "accuracy", "confidence_gap")
 
 def train(pair: str, seed: int, work: Path, data: Path) -> None:
     """One run of `calmix train --method plain`."""
-    place, run = work / "data" / pair, work / "runs" / pair / f"seed-{seed}"
+    run = work / "runs" / pair / f"seed-{seed}"
     if (run / "metrics.json").exists():
         return
-    write_pair(pair, data, place)
-    kind = PAIRS[pair][2]
-    ending = "npz" if kind == "image" else "jsonl"
-    command = [sys.executable, "-m", "calmix", "train", "--train", str(place / f"train.{ending}")]
-    command += ["--validation", str(place / f"validation.{ending}")]
-    for part in ("test", "pool", "target"):
-        command += ["--test", f"{part}={place / f'{part}.{ending}'}"]
-    command += ["--method", "plain", "--seed", str(seed), "--output", str(run)]
-    command += SETTINGS[kind] + LENGTHS.get(pair, [])
+    write_pair(pair, data, work / "data" / pair)
+    command = [sys.executable, "-m", "calmix", "train", *options_of(pair, work)]
     begin = time.perf_counter()
-    subprocess.run(command, check=True)
+    subprocess.run([*command, "--seed", str(seed), "--output", str(run)], check=True)
     print(f"{pair} seed {seed}: {time.perf_counter() - begin:.0f} s", flush=True)
 
 
+def options_of(pair: str, work: Path) -> list[str]:
+    """The files and settings of a run; its seed and its directory aside."""
+    place, kind = work / "data" / pair, PAIRS[pair][2]
+    ending = "npz" if kind == "image" else "jsonl"
+    options = ["--train", str(place / f"train.{ending}"), "--validation", str(place / f"validation.{ending}")]
+    for part in ("test", "pool", "target"):
+        options += ["--test", f"{part}={place / f'{part}.{ending}'}"]
+    return [*options, "--method", "plain", *SETTINGS[kind], *LENGTHS.get(pair, [])]
+
+
 def store_logits(pair: str, seed: int, work: Path) -> None:
-    """What the methods need of the network: perturbed validation rows, mixed pool rows, domain weights."""
-    from calmix.inference.adaptation.perturbed import perturbed_predictions
+    """What the methods need of the network: perturbed validation rows, mixed pool rows, domain weights, and
+    how far validation, perturbed and pool rows are from the training rows."""
     from calmix.inference.adaptation.target_passes import TargetNetwork
+    from calmix.inference.adaptation.unlabelled import SourceDistances
     from calmix.inference.run_rows import rows_of_run
 
     file = work / "logits" / pair / f"seed-{seed}.npz"
     if file.exists():
         return
     run = RunDirectory.open(work / "runs" / pair / f"seed-{seed}")
-    rows, length = rows_of_run(run, remedy=""), run.config()["max_length"]
-    network = TargetNetwork(run.model, max_length=length)
+    rows = rows_of_run(run, remedy="")
+    network = TargetNetwork(run.model, max_length=run.config()["max_length"])
     pool = predictions_of_run(run, "pool", calibrated=True)
     first, second = different_pairs(pool.predicted(), seed=seed)
-    damaged = perturbed_predictions(
-        run.model, rows["validation"], seed=seed, max_length=length, trust_remote_code=False
-    )
+    # The validation rows, then their perturbed copies.
+    far = SourceDistances.of(network, run, rows["validation"], seed=seed)
+    known, around = len(rows["validation"]), network.features(rows["pool"])
     stored = {
-        "perturbed": damaged.values,
-        "perturbed_labels": damaged.labels,
+        "perturbed": far.logits[known:],
+        "perturbed_labels": far.labels[known:],
         "mixed": network.mixed_logits(rows["pool"], first, second, RATIO),
         "mixed_labels": pool.predicted()[first],
-        "weights": domain_weights(network.features(rows["validation"]), network.features(rows["pool"])),
+        "weights": domain_weights(network.features(rows["validation"]), around),
+        "far_logits": far.logits,
+        "far_labels": far.labels,
+        "far_source": far.distances,
+        "far_pool": neighbour_distances(far.training, around),
     }
     for name in ("validation", "test", "pool", "target"):
         found = predictions_of_run(run, name, calibrated=True)
         stored[name], stored[f"{name}_labels"] = found.values, found.labels
     file.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(file, **stored)
-
-
-def store_distances(pair: str, seed: int, work: Path) -> None:
-    """How far validation, perturbed and pool rows are from the training rows."""
-    from calmix.inference.adaptation.target_passes import TargetNetwork
-    from calmix.inference.adaptation.unlabelled import SourceDistances
-    from calmix.inference.run_rows import rows_of_run
-
-    file = work / "distances" / pair / f"seed-{seed}.npz"
-    if file.exists():
-        return
-    run = RunDirectory.open(work / "runs" / pair / f"seed-{seed}")
-    rows = rows_of_run(run, remedy="")
-    network = TargetNetwork(run.model, max_length=run.config()["max_length"])
-    far = SourceDistances.of(network, run, rows["validation"], seed=seed)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        file,
-        source=far.distances,
-        logits=far.logits,
-        labels=far.labels,
-        pool=neighbour_distances(far.training, network.features(rows["pool"])),
-    )
 
 
 def measured(calibrator: Any, predictions: Predictions) -> dict[str, float]:
@@ -143,7 +130,6 @@ def fit_methods(pair: str, seed: int, work: Path) -> list[dict[str, Any]]:
     if wanted <= {record["method"] for record in known}:
         return list(known)
     stored = np.load(work / "logits" / pair / f"seed-{seed}.npz")
-    far = np.load(work / "distances" / pair / f"seed-{seed}.npz")
 
     def rows(name: str) -> Predictions:
         return Predictions.from_logits(stored[name], stored[f"{name}_labels"])
@@ -151,13 +137,13 @@ def fit_methods(pair: str, seed: int, work: Path) -> list[dict[str, Any]]:
     target, pool, validation = rows("target"), rows("pool"), rows("validation")
     kept = ShrunkScaling.of(1.0, np.zeros(target.classes))
     source_logits, pool_logits = (one.values.astype(np.float64) for one in (validation, pool))
-    by_distance = DistanceTemperature.fit(far["logits"], far["labels"], far["source"])
+    by_distance = DistanceTemperature.fit(stored["far_logits"], stored["far_labels"], stored["far_source"])
     calibrators: dict[str, Any] = {
         "source temperature": kept,
         "perturbed": TemperatureScaling().fit(rows("perturbed")),
         "pseudocal": pseudo_target(stored["mixed"], stored["mixed_labels"]),
         "transcal": transferable(source_logits, validation.labels, pool.values, stored["weights"]),
-        "density": density_temperature(by_distance, pool_logits, far["pool"]),
+        "density": density_temperature(by_distance, pool_logits, stored["far_pool"]),
         "limit: temperature": TemperatureScaling().fit(target),
     }
     if biases:
@@ -220,15 +206,19 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--only", choices=("train", "logits"), default=None)
     given = parser.parse_args()
-    records = []
-    for seed in map(int, given.seeds.split(",")):
-        for pair in given.pairs.split(","):
+    records, pairs = [], given.pairs.split(",")
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    for seed in seeds:
+        for pair in pairs:
             train(pair, seed, given.work, given.data)
             if given.only != "train":
                 store_logits(pair, seed, given.work)
-                store_distances(pair, seed, given.work)
             if given.only is None:
                 records += fit_methods(pair, seed, given.work)
+    if given.only is None and len(seeds) > 1:
+        for pair in pairs:
+            of_pair = partial(options_of, work=given.work)
+            records += ensemble_records(pair, seeds, given.work, of_pair, METRICS)
     if records:
         write_tables(records, HERE)
 

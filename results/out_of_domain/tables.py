@@ -22,7 +22,9 @@ def write_tables(records: Sequence[Mapping[str, Any]], place: Path) -> None:
     """`results.json`, the tables of README.md between their marks, and the verdicts."""
     (place / "results.json").write_text(json.dumps(list(records), indent=1) + "\n")
     contrasts = all_contrasts(records)
-    text = "\n\n".join([absolute_table(records), contrast_table(contrasts)])
+    parts = [absolute_table(records), contrast_table(contrasts)]
+    parts += [pair_table(records, metric) for metric in ("nll", "ece")]
+    text = "\n\n".join(parts)
     readme = place / "README.md"
     if readme.exists():
         before, rest = readme.read_text().split(BEGIN)
@@ -54,14 +56,12 @@ def by_pair(records: Sequence[Mapping[str, Any]], method: str, metric: str) -> d
 def all_contrasts(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Every method against the source temperature: the mean over pairs of domains of the mean over seeds,
     with a t interval over pairs, and p values corrected by Holm for the number of methods."""
-    methods = [
-        name
-        for name in dict.fromkeys(one["method"] for one in records)
-        if name != SOURCE and not name.startswith("limit") and not name.endswith("in domain")
-    ]
     found = []
-    for method in methods:
-        one: dict[str, Any] = {"method": method, "seeds": len({r["seed"] for r in records})}
+    for method in compared_methods(records):
+        one: dict[str, Any] = {
+            "method": method,
+            "seeds": len({r["seed"] for r in records if r["method"] == SOURCE}),
+        }
         for metric in ("nll", "ece"):
             mine, base = by_pair(records, method, metric), by_pair(records, SOURCE, metric)
             values = np.array([mine[pair] - base[pair] for pair in mine])
@@ -72,6 +72,42 @@ def all_contrasts(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for one, adjusted in zip(found, holm([one["p"] for one in found]), strict=True):
         one["p"] = adjusted
     return found
+
+
+def compared_methods(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is compared with the source temperature: not the limits, which are fitted on the measured rows."""
+    return [
+        name
+        for name in dict.fromkeys(one["method"] for one in records)
+        if name != SOURCE and not name.startswith("limit") and not name.endswith("in domain")
+    ]
+
+
+def seed_count(records: Sequence[Mapping[str, Any]]) -> int:
+    return len({one["seed"] for one in records if one["method"] == SOURCE})
+
+
+def by_seed(records: Sequence[Mapping[str, Any]], method: str, pair: str, metric: str) -> dict[int, float]:
+    return {one["seed"]: one[metric] for one in records if (one["method"], one["pair"]) == (method, pair)}
+
+
+def pair_contrasts(
+    records: Sequence[Mapping[str, Any]], pair: str, metric: str
+) -> dict[str, tuple[float, list[float], float]]:
+    """Of one pair of domains, every method against the source temperature of the same seed: the mean, a t
+    interval over seeds, and the p value corrected by Holm for the number of methods."""
+    base = by_seed(records, SOURCE, pair, metric)
+    found = {}
+    for method in compared_methods(records):
+        mine = by_seed(records, method, pair, metric)
+        if len(shared := sorted(mine.keys() & base.keys())) > 2:
+            mean, ends, p = t_interval(np.array([mine[seed] - base[seed] for seed in shared]))
+            found[method] = mean, ends or [mean, mean], p
+    adjusted = holm([p for _, _, p in found.values()]) if found else []
+    return {
+        method: (mean, ends, float(p))
+        for (method, (mean, ends, _)), p in zip(found.items(), adjusted, strict=True)
+    }
 
 
 def t_interval(values: Any) -> tuple[float, list[float] | None, float]:
@@ -103,6 +139,32 @@ def absolute_table(records: Sequence[Mapping[str, Any]]) -> str:
     return "NLL / ECE % / accuracy % / confidence gap % on the target, means over seeds:\n\n" + "\n".join(
         lines
     )
+
+
+def pair_table(records: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """The differences of one metric to the source temperature, by method and pair of domains."""
+    pairs = list(dict.fromkeys(one["pair"] for one in records))
+    found = {pair: pair_contrasts(records, pair, metric) for pair in pairs}
+    scale, digits, title = (1, 3, "NLL") if metric == "nll" else (100, 1, "ECE in points")
+    lines = ["| method | " + " | ".join(pairs) + " |", "|---|" + "---|" * len(pairs)]
+    for method in compared_methods(records):
+        cells = []
+        for pair in pairs:
+            if method not in found[pair]:
+                cells.append("–")
+                continue
+            mean, ends, p = found[pair][method]
+            text = f"{scale * mean:+.{digits}f}{interval(ends, scale, digits)}"
+            is_shown = abs(scale * mean) >= 0.5 * 10**-digits  # a difference of rounding is none
+            cells.append(f"**{text}**" if p < 0.05 and is_shown else text)
+        if set(cells) != {"–"}:
+            lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    head = (
+        f"{title} minus that of the source temperature, each pair of domains by itself: means over "
+        f"{seed_count(records)} seeds with 95 % t intervals over seeds; bold where p < 0.05 after Holm's "
+        "correction over the methods of the pair:"
+    )
+    return head + "\n\n" + "\n".join(lines)
 
 
 def interval(ends: list[float] | None, scale: float, digits: int) -> str:
