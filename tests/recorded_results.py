@@ -41,6 +41,7 @@ def comparison_record(name: str = NASTY) -> dict[str, Any]:
               (name, "calibrated"): 0.2}  # fmt: skip
     return {
         "output": "runs/compared",
+        "directory": "runs/compared",
         "recommendation": {
             "verdict": "better", "sentence": "`mix` lowers NLL by 0.2.", "choice": "Chosen: `mix`.",
             "chosen": name, "seed": 1, "run": "abc", "model": "compared/runs/abc/model",

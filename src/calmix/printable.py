@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TextIO
 
 # Control characters, which begin the escape sequences of terminals; marks that turn the direction of writing,
 # by which text is shown in another order than it has; separators that some take for the end of a line.
@@ -34,9 +33,9 @@ def printable_json(text: str) -> str:
     return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
-def say(line: object, *, file: TextIO | None = None) -> None:
-    """Print one line, by default on standard error."""
-    print(printable(str(line)), file=file or sys.stderr, flush=True)
+def say(line: object) -> None:
+    """Print one line on standard error."""
+    print(printable(str(line)), file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

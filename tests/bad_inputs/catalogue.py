@@ -1,25 +1,18 @@
 """Every kind of invalid input over all verbs, as one table: a name, the files to make, and the command.
 
 In a command `GOOD` is a training file, `SCORES` a predictions file, `RUN` a finished run, `ENCODER` a
-network, `OUT` an output that does not exist, `FILE` the damaged file.
+network, `OUT` an output that does not exist, `FILE` the damaged file; `TAGGED`, `SEVERAL` and `TAGRUN` are a
+training file, a predictions file and a run of several labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from bad_inputs import damaged_tables as tables
+from bad_inputs import deployment_cases, label_cases
+from bad_inputs.case import TRAIN, Case
 
-
-class Case(NamedTuple):
-    name: str
-    command: tuple[str, ...]
-    file: str = ""
-    content: bytes = b""
-
-
-TRAIN = ("train", "--train", "GOOD", "--model", "ENCODER", "--output", "OUT", "--epochs", "1")
 DISTILL = ("distill", "--train", "GOOD", "--model", "ENCODER", "--output", "OUT", "--epochs", "1")
 PREDICT = ("predict", "RUN", "--input", "GOOD", "--output", "OUT.csv")
 EVALUATE = ("evaluate", "SCORES")
@@ -51,7 +44,8 @@ OPTIONS = {
         "--learning-rate -1", "--learning-rate nan", "--learning-rate inf", "--learning-rate a",
         "--max-length 0", "--max-length -1", "--seed -1", "--seed 9223372036854775808",
         "--seed 18446744073709551616", "--seed 4294967296", "--seed a", "--threads 0", "--threads -1",
-        "--threads 100000000",
+        "--threads 100000000", "--checkpoint-minutes nan", "--checkpoint-minutes inf",
+        "--model nobody/nothing", "--method cls-mixup --method-option alpha=!!int",
     ),
 }  # fmt: skip
 
@@ -85,6 +79,9 @@ CONFIGURATIONS = {
     "push-to-hub": "trainer: {push_to_hub: true}", "prediction-only": "trainer: {prediction_loss_only: true}",
     "deepspeed": "trainer: {deepspeed: nothing.json}", "report-to": "report_to: nothing",
     "report-to-number": "report_to: [1]", "liger": "trainer: {use_liger_kernel: true}",
+    "number-without-digits": "method_options: {alpha: !!int }",
+    "trainer-report": "trainer: {report_to: nothing}",
+    "output-list": "output: [a]",
 }  # fmt: skip
 
 
@@ -103,6 +100,19 @@ DAMAGE = {
          ("calibrate", "RUN", "--fit-on", "validation", "--output", "OUT"),
          (*TRAIN, "--method", "informed-mixup", "--plain-run", "RUN"), (*DISTILL, "--teacher", "RUN")),
     ),
+    "config.yaml": (
+        {"empty": b"", "torn": b"epochs: [1", "list": b"[]", "word": b"x",
+         "python": b"a: !!python/object/apply:os.system ['true']"},
+        (PREDICT, OOD, ("train", "--resume", "--output", "RUN"), ("export", "RUN", "--output", "OUT"),
+         ("adapt", "RUN", "--perturbed", "--output", "OUT"),
+         (*TRAIN, "--method", "informed-mixup", "--plain-run", "RUN")),
+    ),
+    "model/config.json": (
+        {"empty": b"", "list": b"[]", "word": b'"x"'},
+        (PREDICT, ("calibrate", "RUN", "--fit-on", "validation", "--output", "OUT"),
+         ("export", "RUN", "--output", "OUT"), ("adapt", "RUN", "--perturbed", "--output", "OUT"),
+         (*DISTILL, "--teacher", "RUN")),
+    ),
 }  # fmt: skip
 
 
@@ -114,4 +124,11 @@ def of_damaged_runs() -> Iterator[Case]:
                 yield Case(f"{file}-{kind}:{name}", command, f"RUN/{file}", content)
 
 
-CASES = [*of_tables(), *of_options(), *of_configurations(), *of_damaged_runs()]
+CASES = [
+    *of_tables(),
+    *of_options(),
+    *of_configurations(),
+    *of_damaged_runs(),
+    *label_cases.cases(),
+    *deployment_cases.cases(),
+]

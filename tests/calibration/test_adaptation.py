@@ -17,7 +17,7 @@ def drawn(count, temperature=1.0, bias=(0.0, 0.0, 0.0), seed=0):
 
 
 def true_gain(found, temperature, bias):
-    test = LabelledLogits.of(drawn(20_000, temperature, bias, seed=99), None, biases=True)
+    test = LabelledLogits.of(drawn(20_000, temperature, bias, seed=99), biases=True)
     parameters = np.concatenate([[1 / found.calibrator.temperature_], found.calibrator.bias_])
     return test.losses(parameters).mean() - test.losses().mean()
 
@@ -92,3 +92,34 @@ def test_missing_classes_and_contradicting_labels_are_named():
 def test_too_few_rows_are_refused():
     with pytest.raises(ValueError, match="4 rows are too few"):
         adapt_predictions(drawn(4))
+
+
+def test_what_is_printed_of_the_rows_agrees_with_the_gain():
+    """The rows by one of the repeats: that whose gain is closest to the mean of all of them."""
+    for seed in range(6):
+        predictions = drawn(40, 1.3, seed=seed)
+        found = adapt_predictions(predictions, seed=seed)
+        if not found.kept_source:
+            after = -found.held_out.gold_log_probability().mean()
+            before = -predictions.gold_log_probability().mean()
+            assert abs(after - before - found.gain.nll) < 0.5 * found.gain.standard_error
+
+
+def test_weights_and_soft_labels_of_the_rows_count():
+    predictions = drawn(90, 2.5)
+    weights = np.random.default_rng(0).uniform(0.2, 3, 90)
+    own, given = predictions.with_rows(weights=weights), adapt_predictions(predictions, weights=weights)
+    found = adapt_predictions(own)
+    assert found.penalty == given.penalty
+    assert found.gain == given.gain
+    assert found.calibrator.temperature_ == pytest.approx(given.calibrator.temperature_, abs=1e-9)
+    np.testing.assert_array_equal(found.held_out.weights, weights)
+    both = adapt_predictions(own, weights=np.full(90, 5.0))
+    assert both.gain.nll == pytest.approx(given.gain.nll, abs=1e-12)
+    # Soft labels that are hard ones; and those of a temperature of 2.5, which leave nothing to chance.
+    hard = adapt_predictions(predictions.with_rows(targets=np.eye(3)[predictions.labels]))
+    assert hard.gain.nll == pytest.approx(adapt_predictions(predictions).gain.nll, abs=1e-9)
+    soft = predictions.with_rows(targets=softmax(predictions.values / 2.5, axis=1))
+    found = adapt_predictions(soft)
+    assert found.penalty == 0.3 and found.gain.high < 0
+    assert found.calibrator.temperature_ == pytest.approx(2.5, abs=0.05)

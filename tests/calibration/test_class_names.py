@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calmix.calibration.class_names import ClassLookup, DifferentClasses, class_order
-from calmix.calibration.files.file_evaluation import evaluate_files
 from calmix.calibration.files.prediction_files import read_predictions
 from calmix.user_error import UserError
+from evaluated_files import evaluate_files
 
 
 def drawn(rows=300, seed=0):

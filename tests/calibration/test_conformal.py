@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import binom
 
 from calmix.calibration.conformal import (
@@ -46,6 +47,7 @@ def test_scores_are_their_formula(method):
 
 @pytest.mark.parametrize("coverage", [0.8, 0.9, 0.95])
 def test_lac_sets_are_those_of_mapie(coverage):
+    pytest.importorskip("mapie")
     from mapie.classification import SplitConformalClassifier
     from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -146,9 +148,37 @@ def test_a_set_is_empty_only_on_request_and_then_holds_no_less_than_promised():
         (lambda: ConformalSets().predict([[0.5, 0.5]]), "not fitted"),
         (lambda: ConformalSets().fit(drawn(20, 3)).predict([[0.5, 0.5]]), "2 classes, but fitted on 3"),
         (lambda: ConformalSets().fit(drawn(20, 2)).predict([[0.5, 0.9]]), "sum"),
-        (lambda: evaluate_sets(np.ones((2, 2), bool), [0]), "labels of shape"),
+        (lambda: evaluate_sets(np.ones((2, 2), bool), [0]), "2 rows of scores but"),
     ],
 )
 def test_what_cannot_be_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_classes_are_matched_by_name_whatever_their_order():
+    """One threshold for each class: in another order of columns they are still those of the classes."""
+    generator = np.random.default_rng(0)
+    chances = softmax(1.5 * generator.standard_normal((900, 3)) + np.array([1.5, 0.0, -1.0]), axis=1)
+    labels = (chances.cumsum(axis=1) < generator.random((900, 1))).sum(axis=1)
+    rows = Predictions.from_probabilities(chances, labels, class_names=["a", "b", "c"])
+    held_out, new = rows.select(np.arange(600)), rows.select(np.arange(600, 900))
+    sets = ConformalSets(coverage=0.9, class_conditional=True).fit(held_out)
+    expected = sets.predict(new)
+    moved = sets.predict(new.with_class_order(["c", "a", "b"]))
+    np.testing.assert_array_equal(moved, expected[:, [2, 0, 1]])
+    with pytest.raises(ValueError, match="the classes differ"):
+        sets.predict(Predictions.from_probabilities(new.values, new.labels, class_names=["a", "b", "d"]))
+    without_names = Predictions.from_probabilities(new.values, new.labels)
+    np.testing.assert_array_equal(sets.predict(without_names), expected)
+
+
+def test_labels_of_sets_are_class_indices():
+    sets = np.array([[True, False], [True, True]])
+    assert evaluate_sets(sets, np.array([True, False])).coverage == 0.5
+    assert evaluate_sets(sets, [1.0, 0.0]).coverage == 0.5
+    for labels in ([-1, 0], [0, 2], [0.5, 0.0]):
+        with pytest.raises(ValueError, match="label"):
+            evaluate_sets(sets, labels)
+    with pytest.raises(ValueError, match="true or false"):
+        evaluate_sets(np.array([[0.9, 0.1]]), [0])

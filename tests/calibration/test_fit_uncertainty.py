@@ -122,3 +122,14 @@ def standard_error(fitting, temperature):
     chances = softmax(scaled, axis=1)
     variance = (chances * scaled**2).sum(axis=1) - (chances * scaled).sum(axis=1) ** 2
     return 1 / np.sqrt(variance.sum())
+
+
+def test_copies_of_rows_are_no_new_rows():
+    """Rows written four times have the spread of the rows themselves, not half of it."""
+    fitting = rows_at(2.0, 300, np.random.default_rng(6))
+    four = fitting.select(np.tile(np.arange(300), 4))
+    once = FitUncertainty.of(TemperatureScaling().fit(fitting), fitting)
+    copied = FitUncertainty.of(TemperatureScaling().fit(four), four, copies=4)
+    for one, other in zip(once.refits, copied.refits, strict=True):
+        assert one.temperature_ == pytest.approx(other.temperature_, rel=1e-6)
+    assert copied.scale == 1.0

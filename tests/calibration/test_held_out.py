@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.special import softmax
 
 from calmix.calibration.calibrators.calibrator import get_calibrator
 from calmix.calibration.calibrators.folds import fold_of_row
-from calmix.calibration.held_out import cross_validated
+from calmix.calibration.held_out import are_same_rows, cross_validated
 from calmix.calibration.predictions import Predictions
 
 
@@ -55,3 +56,44 @@ def test_its_loss_estimates_that_of_new_rows():
 
 def test_too_few_rows_are_not_split():
     assert cross_validated(get_calibrator("temperature"), sample(9)) is None
+
+
+def test_weights_and_soft_labels_count_in_the_fits_and_in_the_metrics():
+    """Rows of weight 0 are no rows; a weight of 2 is a row that counts twice in the metrics."""
+    rows = sample(120)
+    weights = np.repeat([0.0, 1.0, 2.0], 40)
+    found = cross_validated(get_calibrator("temperature"), rows.with_rows(weights=weights))
+    np.testing.assert_array_equal(found.after.weights, weights[40:])
+    kept = rows.select(np.arange(40, 120)).with_rows(weights=weights[40:])
+    fold = fold_of_row(kept.labels, 5)
+    losses = np.empty(80)
+    for number in range(5):
+        others, own = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        fitted = get_calibrator("temperature").fit(
+            kept.values[others], kept.labels[others], sample_weight=kept.weights[others]
+        )
+        chances = softmax(kept.values[own] / fitted.temperature_, axis=1)
+        losses[own] = -np.log(chances[np.arange(len(own)), kept.labels[own]])
+    measured = found.metrics()
+    assert measured["after"]["nll"] == pytest.approx(np.average(losses, weights=weights[40:]), rel=1e-9)
+    assert measured["after"]["n"] == measured["before"]["n"] == 80
+    change = measured["nll_difference"]
+    assert change["difference"] == pytest.approx(
+        measured["after"]["nll"] - measured["before"]["nll"], abs=1e-12
+    )
+    assert change["ci"][0] < change["difference"] < change["ci"][1]
+    soft = softmax(rows.values / 2, axis=1)
+    found = cross_validated(get_calibrator("temperature"), rows.with_rows(targets=soft))
+    np.testing.assert_allclose(found.after.targets, soft)
+    measured = found.metrics()
+    expected = measured["after"]["nll"] - measured["before"]["nll"]
+    assert measured["nll_difference"]["difference"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_same_rows_are_found_in_another_order_and_precision():
+    rows = sample(50)
+    order = np.random.default_rng(0).permutation(50)
+    other = Predictions.from_logits(rows.values[order].astype(np.float32), rows.labels[order])
+    assert are_same_rows(rows, other)
+    assert not are_same_rows(rows, sample(50, seed=1))
+    assert not are_same_rows(rows, rows.select(np.arange(49)))

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
+from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
+from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.metrics.scores import balanced_brier_score, brier_score
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.slices import MISSING, evaluate_slices
@@ -43,6 +46,67 @@ def test_the_worst_slice_is_found_and_named():
     assert "10 values of 'shop', Holm-corrected" in first
     assert "overconfident" in second
     assert found.as_dict()["worst"] == {"accuracy": "shop 7", "calibration": "shop 7"}
+
+
+def weighted(rows, *, annotators=None, seed=0):
+    """Calibrated predictions; with annotators, the soft label of a row is their share."""
+    generator = np.random.default_rng(seed)
+    scores = generator.dirichlet([1.0, 1.0], rows)
+    weights = generator.gamma(1.0, 1.0, rows)
+    shares = generator.binomial(annotators or 1, scores[:, 1]) / (annotators or 1)
+    given = Predictions.from_probabilities(scores, (shares > 0.5).astype(int))
+    return given.with_rows(weights=weights, targets=np.column_stack([1 - shares, shares]))
+
+
+def test_the_gap_of_a_slice_counts_weights_and_soft_labels():
+    predictions = weighted(300, annotators=3)
+    values = np.array(["a", "b"])[np.arange(300) % 2]
+    found = evaluate_slices(predictions, values, intervals=False)
+    share = predictions.targets[np.arange(300), predictions.predicted()]
+    for one in found.slices:
+        rows = values == one.value
+        gap = np.average((predictions.confidence() - share)[rows], weights=predictions.weights[rows])
+        assert one.confidence_gap == pytest.approx(gap, abs=1e-12)
+    assert found.accuracy == pytest.approx(np.average(share, weights=predictions.weights), abs=1e-12)
+
+
+def test_scores_that_are_the_shares_of_many_annotators_are_calibrated():
+    """Against the most frequent label alone every score would look underconfident."""
+    found = evaluate_slices(weighted(2000, annotators=25), np.arange(2000) % 4, intervals=False)
+    assert found.least_calibrated() is None
+
+
+def test_an_overconfident_slice_of_soft_labels_is_found():
+    predictions = weighted(2000, annotators=5)
+    values = np.arange(2000) % 4
+    targets = np.where((values == 3)[:, None], 0.5, predictions.targets)
+    found = evaluate_slices(
+        predictions.with_rows(weights=predictions.weights, targets=targets), values, intervals=False
+    )
+    assert found.least_calibrated().value == "3"
+    assert found.least_calibrated().confidence_gap == pytest.approx(0.25, abs=0.03)
+
+
+def test_rows_of_weight_0_are_no_rows_of_a_slice():
+    predictions, values = weighted(90), np.array(["a", "b", "c"])[np.arange(90) % 3]
+    weights = np.where(values == "c", 0.0, predictions.weights)
+    weights[0] = 0.0
+    all_rows = predictions.with_rows(weights=weights, targets=predictions.targets)
+    kept = np.flatnonzero(weights)
+    found = evaluate_slices(all_rows, values, intervals=False)
+    assert found == evaluate_slices(all_rows.select(kept), values[kept], intervals=False)
+    assert {one.value: one.n for one in found.slices} == {"a": 29, "b": 30}
+
+
+@pytest.mark.simulates
+@pytest.mark.parametrize("annotators", [1, 5])
+def test_calibrated_slices_of_weighted_rows_raise_no_alarm_more_often_than_five_percent(annotators):
+    alarms = 0
+    for seed in range(200):
+        predictions = weighted(400, annotators=annotators, seed=seed)
+        found = evaluate_slices(predictions, np.arange(400) % 4, intervals=False)
+        alarms += found.least_calibrated() is not None
+    assert alarms <= 18  # binomial(200, 0.05) exceeds 18 in 0.6 % of cases
 
 
 @pytest.mark.simulates
@@ -90,3 +154,71 @@ def test_the_balanced_brier_score_is_the_mean_over_classes():
     found = balanced_brier_score(predictions.values, predictions.labels, from_logits=True)
     assert found == pytest.approx(np.mean(own), abs=1e-12)
     assert balanced_brier_score([[0.5, 0.5, 0.0]], [0], from_logits=False) == pytest.approx(0.5)
+
+
+def test_weights_and_soft_labels_count_in_everything_that_is_said_of_a_slice():
+    """Whole weights are rows written several times; all but the tests, which know that no row is new."""
+    predictions = drawn(200)
+    values = np.array(["a", "b"])[np.random.default_rng(1).integers(0, 2, 200)]
+    weights = np.random.default_rng(2).integers(0, 4, 200)
+    repeated = np.repeat(np.arange(200), weights)
+    found = evaluate_slices(predictions.with_rows(weights=weights), values, intervals=False)
+    expected = evaluate_slices(predictions.select(repeated), values[repeated], intervals=False)
+    assert found.accuracy == pytest.approx(expected.accuracy, abs=1e-12)
+    for one in found.slices:
+        (other,) = [slice for slice in expected.slices if slice.value == one.value]
+        assert one.confidence_gap == pytest.approx(other.confidence_gap, abs=1e-12)
+        assert one.as_dict()["confidence_gap"] == one.metrics["confidence_gap"] == one.confidence_gap
+        assert one.n == np.count_nonzero(weights[values == one.value])
+        assert one.calibration_p >= other.calibration_p
+    soft = np.full((200, 3), 0.2)
+    soft[np.arange(200), predictions.labels] = 0.6
+    found = evaluate_slices(predictions.with_rows(targets=soft), values, intervals=False)
+    shares = soft[np.arange(200), predictions.predicted()]
+    assert found.accuracy == pytest.approx(shares.mean())
+    for one in found.slices:
+        inside = values == one.value
+        gap = predictions.confidence()[inside].mean() - shares[inside].mean()
+        assert one.confidence_gap == pytest.approx(gap)
+
+
+def test_equal_weights_leave_the_tests_as_they_are():
+    predictions = drawn(300, spoilt=range(100))
+    values = np.repeat(["a", "b", "c"], 100)
+    plain = evaluate_slices(predictions, values, intervals=False)
+    for scale in (1.0, 0.3, 1e6):
+        weighted = predictions.with_rows(weights=np.full(300, scale))
+        found = evaluate_slices(weighted, values, intervals=False)
+        for one, other in zip(found.slices, plain.slices, strict=True):
+            assert one.accuracy_p == pytest.approx(other.accuracy_p, rel=1e-9)
+            assert one.calibration_p == pytest.approx(other.calibration_p, rel=1e-9)
+        assert found.explain() == plain.explain()
+
+
+@pytest.mark.simulates
+def test_weighted_slices_raise_no_more_false_alarms():
+    """Weights that vary as the design weights of a stratified sample do."""
+    alarms = 0
+    for seed in range(120):
+        generator = np.random.default_rng(seed)
+        rows = drawn(800, seed=seed).with_rows(weights=generator.exponential(size=800) + 0.1)
+        found = evaluate_slices(rows, generator.integers(0, 20, 800), intervals=False)
+        alarms += found.least_accurate() is not None or found.least_calibrated() is not None
+    assert alarms <= 19
+
+
+def test_intervals_of_slices_include_the_fit():
+    fitting, test = drawn(150, seed=3), drawn(300, seed=4)
+    values = np.repeat(["a", "b"], 150)
+    calibrator = TemperatureScaling().fit(fitting)
+    uncertainty = FitUncertainty.of(calibrator, fitting)
+    calibrated = calibrate_predictions(calibrator, test)
+    alone = evaluate_slices(calibrated, values)
+    both = evaluate_slices(calibrated, values, fit=(uncertainty, test))
+    for one, other, rows in zip(both.slices, alone.slices, (range(150), range(150, 300)), strict=True):
+        assert one.metrics == uncertainty.widened(other.metrics, test.select(list(rows)))
+        assert one.metrics["ci_includes_fit"] and one.metrics["nll_ci"][1] > other.metrics["nll_ci"][1]
+        assert (one.accuracy_p, one.calibration_p) == (other.accuracy_p, other.calibration_p)
+    assert "ci_includes_fit" not in alone.slices[0].metrics
+    none = evaluate_slices(calibrated, values, fit=(uncertainty, test), intervals=False)
+    assert "nll_ci" not in none.slices[0].metrics

@@ -6,9 +6,9 @@ from sklearn.metrics import accuracy_score, log_loss
 
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.files.file_evaluation import evaluate_files
 from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
+from evaluated_files import evaluate_files
 
 SHARED = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "mce", "rmsce", "oe", "aurc",
           "augrc", "mean_confidence", "confidence_gap")  # fmt: skip
@@ -159,3 +159,11 @@ def test_soft_labels_of_another_shape_are_refused():
     predictions, _ = sample(rows=4)
     with pytest.raises(ValueError, match="soft labels of the shape"):
         predictions.with_rows(targets=np.full((4, 2), 0.5))
+
+
+def test_rounded_soft_labels_count_by_the_weight_of_their_row():
+    given = Predictions.from_probabilities([[0.9, 0.1], [0.2, 0.8]], [0, 1])
+    rounded = given.with_rows(targets=[[0.6, 0.4009], [0.3, 0.7]])
+    np.testing.assert_allclose(rounded.targets.sum(axis=1), 1.0, rtol=1e-15)
+    expected = (0.6 / 1.0009 + 0.7) / 2
+    assert evaluate(rounded, intervals=False)["accuracy"] == pytest.approx(expected, abs=1e-12)

@@ -14,6 +14,7 @@ from calmix.calibration.integrations.accumulators import (
     ClasswiseCalibration,
     PredictionMetrics,
 )
+from calmix.calibration.metrics.binning import equal_width_sums
 from calmix.calibration.metrics.errors import (
     adaptive_calibration_error,
     classwise_calibration_error,
@@ -22,7 +23,7 @@ from calmix.calibration.metrics.errors import (
     maximum_calibration_error,
     overconfidence_error,
     root_mean_square_calibration_error,
-    total_calibration_error,
+    total_error,
 )
 from calmix.calibration.metrics.kolmogorov import ks_calibration_test
 from calmix.calibration.metrics.notions import calibration_error
@@ -40,6 +41,10 @@ def ks_error(confidence, correct, weights=None):
 
 def ks_p_value(confidence, correct, weights=None):
     return ks_calibration_test(confidence, correct, weights=weights).p_value
+
+
+def total_calibration_error(confidence, correct, *, bins=10, closed="left", weights=None):
+    return total_error(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
 
 POINT_VALUES = [

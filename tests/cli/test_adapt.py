@@ -240,7 +240,20 @@ def test_mixing_at_inference_with_the_whole_of_one_row_is_that_row(run):
     half = network.mixed_logits(rows, places, np.roll(places, 1), 0.5)
     other = network.mixed_logits(rows, np.roll(places, 1), places, 0.5)
     np.testing.assert_allclose(half, other, atol=1e-5)
-    assert network.features(rows).shape[0] == 3
+
+
+def test_features_and_logits_keep_the_order_of_rows_of_different_lengths(run):
+    from calmix.data.rows import Rows
+    from calmix.inference.adaptation.target_passes import TargetNetwork
+
+    texts = ["the bright scene was very moving and great", "dull", "it is a great short story", "weak plot"]
+    rows = Rows.from_columns(list("abcd"), texts)
+    network = TargetNetwork(run / "model")
+    features, logits = network.features_and_logits(rows)
+    np.testing.assert_allclose(logits, network.logits(rows), atol=1e-5)
+    alone = [network.features(rows.select(np.array([place])))[0] for place in range(4)]
+    np.testing.assert_allclose(features, alone, atol=1e-5)
+    assert not np.allclose(features[0], features[1], atol=1e-3)
 
 
 def test_what_does_not_go_together_is_refused(calmix, run, noisy, tmp_path):
@@ -313,3 +326,12 @@ def test_images(calmix, tmp_path):
         code, out, err = calmix("adapt", run, *asked, "--output", output, "--json")
         assert code == 0, err
         assert json.loads(out)["folded"] and (output / "model" / "config.json").is_file()
+
+
+def test_weights_of_a_design_may_have_any_scale(tmp_path):
+    from calmix.inference.adaptation.labelled import design_weights
+
+    for scale in (1.0, 1e307):
+        write(tmp_path / "rows.csv", ["a", "b"], ["x", "y"], design_weight=[scale, 3 * scale])
+        weights = design_weights(str(tmp_path / "rows.csv"))
+        assert weights.sum() ** 2 / (weights**2).sum() == pytest.approx(1.6)

@@ -65,6 +65,11 @@ def test_a_run_is_measured_on_its_other_splits_and_the_split_it_is_fitted_on_by_
     assert code == 0, err
     result = json.loads(out)
     held_out = result["held_out"]
+    for found in held_out.values():
+        low, high = found["nll_difference"]["ci"]
+        change = found["after"]["nll"] - found["before"]["nll"]
+        assert low <= change <= high
+        assert found["nll_difference"]["difference"] == pytest.approx(change)
     assert {name: found["measured"] for name, found in held_out.items()} == {
         "test": "cross-validated",
         "validation": "held-out",

@@ -93,10 +93,19 @@ def test_stored_runs_render_everything_again_without_their_data(calmix, made, tm
     shutil.copytree(made, copy)
     for name in FILES - {"config.yaml"}:
         (copy / name).unlink()
-    code, _, err = calmix("compare", "--from", copy, "--output", tmp_path / "elsewhere")
+    code, out, err = calmix("compare", "--from", copy, "--output", tmp_path / "elsewhere", "--json")
     assert code == 0, err
     for name in ("summary.csv", "summary.md"):
         assert (tmp_path / "elsewhere" / name).read_bytes() == (made / name).read_bytes()
+    page, before = (directory / "report.html" for directory in (tmp_path / "elsewhere", made))
+    curves = [
+        re.search(r'id="overlay-data">(.+?)</script>', one.read_text(), re.DOTALL)[1]
+        for one in (page, before)
+    ]
+    assert curves[0] == curves[1], "the reliability curves are those of the stored runs"
+    found = json.loads(out)
+    assert found["recommendation"]["model"] == str(copy / "runs" / found["recommendation"]["run"] / "model")
+    assert found["output"] == str(tmp_path / "elsewhere")
 
 
 def test_the_saved_configuration_is_one_that_compare_reads(calmix, made):

@@ -133,6 +133,22 @@ def test_a_signal_ends_with_one_line_that_says_how_to_continue(
     assert err.splitlines()[-1] == f"calmix: {word}; continue with 'calmix train --resume --output {run}'"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_after_the_end_of_a_command_leaves_its_exit_code(number):
+    # Python frees its modules after it has taken its signal handlers back.
+    done = run_python(f"""
+import os
+from calmix.cli.interruption import leave_on_signals
+class Late:
+    def __del__(self, kill=os.kill, process=os.getpid()):
+        kill(process, {number})
+late = Late()
+leave_on_signals(0)
+""")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_damaged_file_is_no_interruption(monkeypatch):
     from calmix.cli import app
 

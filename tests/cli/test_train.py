@@ -312,14 +312,15 @@ def test_a_finished_run_is_not_taken_for_one_with_other_options(calmix, run, rev
 
 
 def test_a_path_is_printed_as_it_is_however_long_and_whatever_it_holds(run, tmp_path, capsys, monkeypatch):
-    from calmix.cli.train import show_run
+    from calmix.cli.options import print_result
     from calmix.io.run_directory import RunDirectory
     from calmix.workflows.run import Run
 
     monkeypatch.setenv("COLUMNS", "80")
     moved = tmp_path / ("[red] run " + "x" * 120)
     shutil.copytree(run, moved)
-    show_run(Run(RunDirectory(moved)))
+    run = Run(RunDirectory(moved))
+    print_result(run, warnings=run.warnings())
     lines = capsys.readouterr().out.splitlines()
     assert f"model:  {moved / 'model'}" in lines
     assert f"report: {moved / 'report.html'}" in lines

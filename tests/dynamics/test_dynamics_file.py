@@ -108,10 +108,10 @@ def test_the_map_is_written_as_parquet_and_csv_with_the_same_rows(tmp_path):
 
 
 def test_stratified_regions_reach_the_file(tmp_path):
-    dynamics = recorded(rows=90)
-    write_dynamics(tmp_path / "dynamics.parquet", dynamics, stratify=True)
-    table = pa.parquet.read_table(tmp_path / "dynamics.parquet")
-    sets = DataMap.from_dynamics(dynamics).regions(stratify=True)
+    datamap = DataMap.from_dynamics(recorded(rows=90))
+    write_datamap(tmp_path, datamap_table(datamap, stratify=True))
+    table = pa.parquet.read_table(tmp_path / "datamap.parquet")
+    sets = datamap.regions(stratify=True)
     np.testing.assert_array_equal(table["easy"].fill_null(False).to_numpy(), sets.easy)
 
 

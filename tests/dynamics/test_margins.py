@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calmix.dynamics.margins import margins, observe
+from calmix.dynamics.margins import observe
 
 ORACLE_LOGITS = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 1.0, 4.0], [0.5, 0.0, -0.5]])
 ORACLE_LABELS = np.array([0, 2, 2, 1])
@@ -33,7 +33,7 @@ def batches(draw, value=MODERATE):
 
 
 def test_the_margins_of_the_hand_computed_rows():
-    assert margins(ORACLE_LOGITS, ORACLE_LABELS).tolist() == [1, -2, 3, -0.5]
+    assert observe(ORACLE_LOGITS, ORACLE_LABELS).margin.tolist() == [1, -2, 3, -0.5]
 
 
 def test_the_gold_probabilities_of_the_hand_computed_rows():
@@ -116,4 +116,4 @@ def test_bad_input_is_refused_with_the_reason(logits, labels, message):
 
 
 def test_large_finite_logits_whose_sum_overflows_are_accepted():
-    assert margins([[1.5e308, 1.4e308]], [0])[0] == pytest.approx(1e307)
+    assert observe([[1.5e308, 1.4e308]], [0]).margin[0] == pytest.approx(1e307)

@@ -46,6 +46,8 @@ def test_probabilities_are_averaged_and_then_calibrated(drawn, tmp_path):
     test = result["splits"]["test"]
     assert test["calibrated"]["nll"] < test["members_mean"]["nll"]  # independent noise is averaged out
     assert result["splits"]["validation"]["calibrated"]["in_sample"]
+    assert test["calibrated"]["ci_includes_fit"]
+    assert "ci_includes_fit" not in result["splits"]["validation"]["calibrated"]
     assert json.loads((tmp_path / "out" / "ensemble.json").read_text())["seeds"] == [0, 1, 2]
 
 

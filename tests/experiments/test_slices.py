@@ -7,8 +7,10 @@ import statistics
 import numpy as np
 import pytest
 
+from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.slices import evaluate_slices
 from calmix.experiments.slices import combined_p, slice_sentences
 from calmix.io.run_directory import RunDirectory
@@ -42,7 +44,7 @@ def arguments(files, encoders, output):
 
 @pytest.mark.trains
 def test_a_run_measures_every_slice_of_every_split(calmix, files, encoders, tmp_path):
-    code, _, err = calmix("train", *arguments(files, encoders, tmp_path / "run"))
+    code, out, err = calmix("train", *arguments(files, encoders, tmp_path / "run"))
     assert code == 0, err
     metrics = read_json(tmp_path / "run" / "metrics.json")
     found = metrics["splits"]["test"]["calibrated"]["slices"]
@@ -56,7 +58,13 @@ def test_a_run_measures_every_slice_of_every_split(calmix, files, encoders, tmp_
     expected = evaluate(held.select(np.flatnonzero(chosen)))
     (forum,) = [one for one in found["slices"] if one["value"] == "forum"]
     assert forum["nll"] == pytest.approx(expected["nll"], rel=1e-6)
-    assert forum["ece_ci"] == pytest.approx(expected["ece_ci"], rel=1e-6)
+    raw = {name: predictions_of_run(RunDirectory(tmp_path / "run"), name) for name in ("validation", "test")}
+    fit = FitUncertainty.of(TemperatureScaling().fit(raw["validation"]), raw["validation"])
+    widened = fit.widened(expected, raw["test"].select(np.flatnonzero(chosen)))
+    assert forum["ece_ci"] == pytest.approx(widened["ece_ci"], rel=1e-6)
+    assert widened["ece_ci"] != expected["ece_ci"]
+    for sentence in found["sentences"]:
+        assert f"test: {sentence}" in " ".join(out.split())
     page = (tmp_path / "run" / "report.html").read_text()
     assert "test, calibrated, by source" in page
 
@@ -90,6 +98,10 @@ def test_a_comparison_names_the_worst_slice_of_every_arm(calmix, files, encoders
     assert "test, temperature-scaled, by source" in text
     assert "test, temperature-scaled, by source" in (output / "report.html").read_text()
     assert data["slice_sentences"] == slice_sentences(data["slices"])
+    code, out, err = calmix("compare", "--from", output)
+    assert code == 0, err
+    for sentence in data["slice_sentences"]:
+        assert f"slices: {sentence}" in " ".join(out.split())
 
 
 def test_a_test_file_without_the_column_is_refused_before_training(calmix, files, encoders, tmp_path):

@@ -88,6 +88,8 @@ def test_what_is_not_a_model_is_said_in_one_line(kind, tmp_path):
     assert "name a checkpoint directory, a hub model, or 'default'" in str(error.value)
 
 
-def test_a_linear_head_that_no_checkpoint_can_hold_is_refused_with_the_reason():
-    with pytest.raises(UserError, match="could not load a linear head on"):
-        check_options("bert-base-uncased", {"head": "linear"})
+def test_a_checkpoint_has_no_option_but_that_of_its_head():
+    with pytest.raises(UserError, match="has no option 'dropout'; it has: head"):
+        check_options("bert-base-uncased", {"dropout": 0.3})
+    with pytest.raises(UserError, match=r"pooled.*; give linear: one layer on"):
+        check_options("bert-base-uncased", {"head": "pooled"})

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-# What no two runs share: times of the clock, and what depends on them.
-TIMES = ("seconds", "started", "ended", "files")
+# What no two runs share: times of the clock, what depends on them, and whether a threshold pass was trained
+# or found in the cache, as it is after a kill.
+TIMES = ("seconds", "started", "ended", "files", "was_trained")
 PROSE = {".html", ".md", ".log", ".lock"}  # made from the other files, with times in them
 LOGS = re.compile(r"\.log$|(^|/)\.lock$|\.lock$")
 

@@ -29,16 +29,19 @@ from typing import Any, NamedTuple
 
 from calmix.user_error import UserError
 from reliability.mutations import mutate
-from reliability.world import build_world, training_options
+from reliability.world import build_newer, build_world, training_options
 
 SECONDS = 60  # for one case; they take some hundredths
 MEMORY = 8 << 30
-BATCH = 500  # cases of one worker
+BATCH = 200  # cases of one worker
 SHOW_TRACEBACK = "--case" in sys.argv
 
 
-class TrainingBegins(Exception):
-    """Raised where a network would be trained: all that was read was taken."""
+class TrainingBegins(BaseException):
+    """Raised where a network would be trained: all that was read was taken.
+
+    Not an `Exception`: a comparison goes on after those of a run.
+    """
 
 
 class Target(NamedTuple):
@@ -55,6 +58,9 @@ PREDICT = ("--input", "other.csv", "--output", "OUT.csv")
 PLAIN = ("--no-intervals",)
 PICTURES = ("--model", "resnet-small", "--threads", "1")
 FIT = ("--fit-on", "validation", "--output", "OUT")
+SEVERAL = ("--label-separator", ";")
+TAGS = ("OPTIONS", "--train", "tags.csv", "--validation", "tags.csv", "--test", "tags.csv", *SEVERAL)
+ROWS = ("--model", "encoder", "--threads", "1", "--epochs", "1", "--train")
 TARGETS = (
     Target("scores.csv", "", ("evaluate", "scores.csv", *PLAIN), 4),
     Target("scores.csv", "", ("calibrate", "scores.csv", "--fit-on", "scores.csv", "--output", "OUT")),
@@ -91,6 +97,28 @@ TARGETS = (
     Target("comparison", "*", ("ood", "comparison", "--out", "other=other.csv"), 1),
     Target("settings.yaml", "", (*TRAIN, "OPTIONS", "--config", "settings.yaml"), 6),
     Target("trainer.yaml", "", (*TRAIN, "OPTIONS", "--config", "trainer.yaml"), 6),
+    # Several labels, soft labels, weights, other domains, presets.
+    Target("tags.csv", "", (*TRAIN, *TAGS), 4),
+    Target("several.csv", "", ("evaluate", "several.csv", *SEVERAL, *PLAIN), 4),
+    Target("several.csv", "", ("calibrate", "several.csv", "--fit-on", "several.csv", *SEVERAL, "--output",
+                               "OUT"), 4),
+    Target("tagged", "**/*", ("evaluate", "tagged", *PLAIN)),
+    Target("tagged", "**/*", ("predict", "tagged", *PREDICT)),
+    Target("tagged", "**/*", ("calibrate", "tagged", *FIT)),
+    Target("votes.jsonl", "", (*TRAIN, *ROWS, "votes.jsonl", "--annotations-column", "votes"), 4),
+    Target("votes.jsonl", "", (*TRAIN, *ROWS, "votes.jsonl", "--label-prob-columns", "p_*"), 4),
+    Target("votes.jsonl", "", (*TRAIN, *ROWS, "votes.jsonl", "--weight-column", "weight"), 4),
+    Target("weighed.csv", "", ("evaluate", "weighed.csv", "--weight-column", "weight", "--slice", "group",
+                               *PLAIN), 4),
+    Target("test.csv", "", ("adapt", "run", "--labelled", "test.csv", "--output", "OUT"), 4),
+    Target("test.csv", "", ("adapt", "run", "--suggest", "5", "--from", "test.csv", "--output", "OUT.csv")),
+    Target("run", "**/*", ("adapt", "run", "--labelled", "test.csv", "--output", "OUT")),
+    Target("run", "**/*", ("predict", "run", *PREDICT, "--coverage", "0.8")),
+    Target("run", "**/*", ("push", "run", "me/model"), 1),
+    Target("run", "**/*", ("export", "run", "--output", "OUT"), 1),
+    Target("adapted", "**/*", ("predict", "adapted", *PREDICT)),
+    Target("preset.yaml", "", ("reproduce", "preset.yaml", "--scale", "smoke", "--executor", "inline",
+                               "--output", "OUT"), 4),
     # Readers alone, without a command around them: hundreds a second.
     *(Target(place, pattern, ("READ", reader), 60) for place, pattern, reader in (
         ("scores.csv", "", "predictions"), ("scores.npz", "", "predictions"),
@@ -99,7 +127,9 @@ TARGETS = (
         ("images", "*/*", "rows"), ("images.npz", "", "rows"), ("cartography", "*", "map"),
         ("aum_values.csv", "", "map"), ("run", "dynamics.parquet", "map"),
         ("isotonic", "calibrator*", "calibrator"), ("run", "*.*", "run"),
-        ("comparison", "*.*", "comparison"),
+        ("comparison", "*.*", "comparison"), ("several.csv", "", "labels"),
+        ("tagged", "predictions/test.parquet", "labels"), ("tags.csv", "", "tags"),
+        ("votes.jsonl", "", "votes"), ("preset.yaml", "", "preset"),
     )),
 )  # fmt: skip
 
@@ -107,7 +137,9 @@ TARGETS = (
 def read(place: Path, reader: str) -> None:
     """Read a file or directory with the functions that the commands use, and look at every value."""
     from calmix.calibration.calibrators.calibrator import load_calibrator
+    from calmix.calibration.files.column_mapping import ColumnMapping
     from calmix.calibration.files.prediction_files import read_predictions
+    from calmix.calibration.multi_label.multi_label_files import read_multi_label_predictions
     from calmix.data.columns import ColumnNames
     from calmix.data.images.stored import decode
     from calmix.data.reading import read_rows
@@ -116,7 +148,20 @@ def read(place: Path, reader: str) -> None:
     from calmix.experiments.results import Results
     from calmix.io.run_directory import RunDirectory
     from calmix.io.tables import read_table, table_batches
+    from calmix.reproduction.loading import load_preset
 
+    several = {"several.csv": SEVERAL[1]}.get(place.name)
+    if reader == "labels":
+        read_multi_label_predictions(
+            place, ColumnMapping.from_options(multi_label=True, label_separator=several)
+        )
+    elif reader == "tags":
+        read_rows(str(place), "train", ColumnNames(label_separator=SEVERAL[1]))
+    elif reader == "votes":
+        for columns in (ColumnNames(annotations="votes"), ColumnNames(label_probs=("p_*",), weight="weight")):
+            read_rows(str(place), "train", columns)
+    elif reader == "preset":
+        load_preset(place)
     if reader in ("predictions", "rows") and place.is_file():
         table = read_table(place)
         for name in table.names:
@@ -151,6 +196,7 @@ def complete_world(world: Path) -> Path:
     from tiny import sentences
 
     build_world(world)
+    build_newer(world)
     texts, labels = sentences(24)
     records = [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)]
     (world / "rows.json").write_text(json.dumps(records))
@@ -322,11 +368,25 @@ def work(world: Path, seed: int, numbers: range, report: Any) -> None:
         print(json.dumps({"number": number, "name": name, **outcome._asdict()}), file=report, flush=True)
 
 
-def fuzz(seed: int, minutes: float, first: int = 0, most: int | None = None) -> dict[str, Any]:
-    """Cases until the time is over, or `most` of them; what was found."""
+def fuzz(
+    seed: int, minutes: float, first: int = 0, most: int | None = None, output: Path | None = None
+) -> dict[str, Any]:
+    """Cases until the time is over, or `most` of them; what was found. The counts are written after every
+    batch, so that an interruption loses none but its own."""
     counts: Counter[str] = Counter()
     findings: dict[str, dict[str, Any]] = {}
     started = time.monotonic()
+
+    def result() -> dict[str, Any]:
+        return {
+            "seed": seed,
+            "minutes": round((time.monotonic() - started) / 60, 1),
+            "cases": sum(counts.values()),
+            "targets": len(TARGETS),
+            **{kind: counts[kind] for kind in ("result", "refused", "finding")},
+            "findings": sorted(findings.values(), key=lambda found: -found["times"]),
+        }
+
     with tempfile.TemporaryDirectory(prefix="calmix-fuzz-") as folder:
         os.environ["CALMIX_CACHE"] = str(Path(folder) / "cache")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -335,14 +395,9 @@ def fuzz(seed: int, minutes: float, first: int = 0, most: int | None = None) -> 
         while time.monotonic() - started < minutes * 60 and (most is None or number < first + most):
             last = number + BATCH if most is None else min(number + BATCH, first + most)
             number = one_worker(whole, seed, range(number, last), counts, findings)
-    return {
-        "seed": seed,
-        "minutes": round((time.monotonic() - started) / 60, 1),
-        "cases": sum(counts.values()),
-        "targets": len(TARGETS),
-        **{kind: counts[kind] for kind in ("result", "refused", "finding")},
-        "findings": sorted(findings.values(), key=lambda found: -found["times"]),
-    }
+            if output is not None:
+                output.write_text(json.dumps(result(), indent=2) + "\n")
+    return result()
 
 
 def one_worker(
@@ -411,10 +466,8 @@ def main() -> None:
     if given.case is not None:
         repeat(given.seed, given.case)
         return
-    result = fuzz(given.seed, given.minutes)
+    result = fuzz(given.seed, given.minutes, output=given.output)
     print(json.dumps({key: value for key, value in result.items() if key != "findings"}))
-    if given.output is not None:
-        given.output.write_text(json.dumps(result, indent=2) + "\n")
     sys.exit(1 if result["finding"] else 0)
 
 

@@ -2,15 +2,20 @@
 
     make soak KILLS=300 SEED=1       or: PYTHONPATH=tests python -m reliability.soak --kills 300 --seed 1
 
-SIGKILL, SIGTERM and SIGINT, over plain runs, mixup, guided runs with and without threshold passes, regions,
-students, images and comparisons of several processes. After the last kill of a round the command is repeated
-to its end: the set of files and their bits are those of the unbroken run. SIGTERM and SIGINT end with one
-line that says how to continue and with the exit codes 143 and 130.
+SIGKILL, SIGTERM and SIGINT, over plain runs, mixup, several labels, guided runs with and without threshold
+passes, regions, students, images and comparisons of several processes. After the last kill of a round the
+command is repeated to its end: the set of files and their bits are those of the unbroken run. SIGTERM and
+SIGINT end with one line that says how to continue and with the exit codes 143 and 130.
+
+One round in twenty starts `python -m calmix`; the others fork a process that has loaded torch, which saves
+most of the time of a round. Both must end with the same bits. The counts are written after every round.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -25,18 +30,25 @@ from random import Random
 from typing import Any
 
 from reliability.artefacts import artefacts, differences
-from reliability.world import build_images, build_inputs, training_options
+from reliability.forked import Forked
+from reliability.world import build_images, build_inputs, build_multi_label, run_calmix, training_options
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 WORDS = {signal.SIGTERM: (143, "terminated"), signal.SIGINT: (130, "interrupted")}
 # While the interpreter itself starts, a signal meets nothing of calmix's.
-INTERPRETER = 0.4
+INTERPRETER = {True: 0.05, False: 0.4}  # by whether the command is a fork
+FORKED = 0.95  # share of the rounds
+PARALLEL = 30  # one of so many rounds kills a comparison of several processes: they load torch again
 TIMEOUT = 900
 
 
 def scenarios(world: Path) -> dict[str, list[str]]:
     """Commands by name; OUTPUT is where they write."""
-    common = training_options(world, epochs=3, batch_size=8, checkpoint_steps=2)
+    common = training_options(world, epochs=2, batch_size=16, checkpoint_steps=2)
+    several = training_options(
+        world, epochs=2, batch_size=16, checkpoint_steps=2, train=world / "tags.csv",
+        validation=world / "tags.csv", test=world / "tags.csv", label_separator=";",
+    )  # fmt: skip
     pictures = [
         "--train", str(world / "pictures"), "--model", "resnet-small", "--epochs", "2", "--batch-size", "4",
         "--threads", "1", "--learning-rate", "0.01", "--checkpoint-steps", "1",
@@ -45,15 +57,16 @@ def scenarios(world: Path) -> dict[str, list[str]]:
     return {
         "plain": ["train", *common, *output],
         "mixup": ["train", *common, "--method", "manifold-mixup", "--dynamics", "epoch_end", *output],
+        "several labels": ["train", *several, *output],
         "guided": ["train", *common, "--method", "informed-mixup", *output],
         "threshold passes": ["train", *common, "--method", "tdmixup", *output],
         "region": ["train", *common, "--train-region", "easy", "--aum-filter", *output],
         "student": ["distill", "--teacher", "plain", *common, *output],
         "images": ["train", *pictures, *output],
-        "comparison": [
-            "compare", "--methods", "plain,cls-mixup,informed-mixup", "--seeds", "0,1", "--workers", "2",
-            *training_options(world, epochs=2, checkpoint_steps=2), *output,
-        ],
+        "comparison": ["compare", "--methods", "plain,informed-mixup", "--seeds", "0", "--executor", "inline",
+                       *common, *output],
+        "parallel comparison": ["compare", "--methods", "plain,cls-mixup,informed-mixup", "--seeds", "0,1",
+                                "--workers", "2", *common, *output],
     }  # fmt: skip
 
 
@@ -62,16 +75,26 @@ class Soak:
 
     def __init__(self, folder: Path, seed: int, names: list[str] | None = None) -> None:
         self.folder = folder
-        self.random = Random(seed)
+        self.seed, self.random = seed, Random(seed)
         world = build_inputs(folder / "world")
         build_images(world)
+        build_multi_label(world)
         self.make_pictures(world)
         known = scenarios(world)
         self.commands = {name: known[name] for name in names or known}
-        self.unbroken: dict[str, tuple[dict[str, str], float]] = {}
+        self.unbroken: dict[tuple[str, bool], tuple[dict[str, str], float]] = {}
         self.counts: Counter[str] = Counter()
         self.by_scenario: Counter[str] = Counter()
+        self.by_start: Counter[str] = Counter()
         self.findings: list[str] = []
+        self.started = time.monotonic()
+        self.load(world)
+
+    def load(self, world: Path) -> None:
+        """Train once in this process, so that its forks find everything loaded."""
+        os.environ["CALMIX_CACHE"] = str(self.folder / "cache")
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            assert run_calmix("train", *training_options(world, epochs=1), "--output", world / "run") == 0
 
     def make_pictures(self, world: Path) -> None:
         """Enough of them for a training and a validation set of both classes."""
@@ -81,33 +104,42 @@ class Soak:
                 source = world / "images" / name / f"{number % 4}.{('png', 'jpg', 'bmp', 'gif')[number % 4]}"
                 shutil.copy(source, world / "pictures" / name / f"{number}{source.suffix}")
 
-    def start(self, name: str, place: Path, *, again: bool) -> subprocess.Popen[str]:
+    def start(self, name: str, place: Path, *, again: bool, forked: bool) -> subprocess.Popen[str] | Forked:
         words = [word.replace("OUTPUT", str(place / "output")) for word in self.commands[name]]
         if again and words[0] != "compare":
             words.append("--resume")
+        environment = {**os.environ, "CALMIX_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
+        if forked:
+            return Forked(words, environment)
         return subprocess.Popen(
             [sys.executable, "-m", "calmix", *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "CALMIX_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"},
+            env=environment,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def reference(self, name: str) -> tuple[dict[str, str], float]:
-        """The files of an unbroken run, and the seconds it took."""
-        if name not in self.unbroken:
+    def reference(self, name: str, *, forked: bool) -> tuple[dict[str, str], float]:
+        """The files of an unbroken run, and the seconds it took. A command must leave what a fork leaves."""
+        if (name, forked) not in self.unbroken:
+            expected = None if forked else self.reference(name, forked=True)[0]
             place = self.folder / "unbroken" / name.replace(" ", "-")
+            shutil.rmtree(place, ignore_errors=True)
             started = time.monotonic()
-            process = self.start(name, place, again=False)
+            process = self.start(name, place, again=False, forked=forked)
             _, err = process.communicate(timeout=TIMEOUT)
+            seconds = time.monotonic() - started
             assert process.returncode == 0, err[-3000:]
-            self.unbroken[name] = (artefacts(place), time.monotonic() - started)
-        return self.unbroken[name]
+            found = artefacts(place)
+            assert expected is None or not differences(expected, found), differences(expected, found)
+            self.unbroken[name, forked] = (found, seconds)
+        return self.unbroken[name, forked]
 
     def round(self, name: str, kills: int) -> None:
         """Kill a command up to so many times, let it end, compare."""
-        expected, seconds = self.reference(name)
+        forked = self.random.random() < FORKED
+        expected, seconds = self.reference(name, forked=forked)
         place = self.folder / "broken"
         shutil.rmtree(place, ignore_errors=True)
         moments = []
@@ -115,9 +147,9 @@ class Soak:
             number_of_signal = self.random.choice(SIGNALS)
             moment = self.random.uniform(0, seconds * (1 - 0.5 * number / kills))
             moments.append(f"{number_of_signal.name} after {moment:.2f} s")
-            if not self.kill(name, place, number_of_signal, moment, again=number > 0):
+            if not self.kill(name, place, number_of_signal, moment, again=number > 0, forked=forked):
                 break  # it was finished before
-        process = self.start(name, place, again=True)
+        process = self.start(name, place, again=True, forked=forked)
         _, err = process.communicate(timeout=TIMEOUT)
         label = f"{name}: {', '.join(moments)}"
         if process.returncode != 0:
@@ -128,13 +160,15 @@ class Soak:
             self.find(f"{label}: {line}")
         self.counts["equal"] += not lines
 
-    def kill(self, name: str, place: Path, which: signal.Signals, moment: float, *, again: bool) -> bool:
+    def kill(
+        self, name: str, place: Path, which: signal.Signals, moment: float, *, again: bool, forked: bool
+    ) -> bool:
         """Whether the command was still at work when the signal came."""
         started = time.monotonic()
-        process = self.start(name, place, again=again)
+        process = self.start(name, place, again=again, forked=forked)
         try:
             process.wait(timeout=moment)
-            process.communicate()
+            process.communicate(timeout=TIMEOUT)
             return False
         except subprocess.TimeoutExpired:
             pass
@@ -146,7 +180,8 @@ class Soak:
         self.counts[which.name] += 1
         self.counts["kills"] += 1
         self.by_scenario[name] += 1
-        if which in WORDS and late > INTERPRETER:
+        self.by_start["fork" if forked else "python -m calmix"] += 1
+        if which in WORDS and late > INTERPRETER[forked]:
             code, word = WORDS[which]
             last = (err.strip().splitlines() or [""])[-1]
             # Python may end by the signal itself, which a shell shows as 130, too.
@@ -164,23 +199,37 @@ class Soak:
         self.findings.append(line.replace(str(self.folder), "FOLDER"))
         print(f"FINDING {self.findings[-1]}", flush=True)
 
-    def soak(self, kills: int, minutes: float = 1e9) -> dict[str, Any]:
+    def soak(self, kills: int, minutes: float = 1e9, output: Path | None = None) -> dict[str, Any]:
         """Rounds until so many kills were made, or the time is over."""
-        started = time.monotonic()
-        names = list(self.commands)
-        while self.counts["kills"] < kills and time.monotonic() - started < minutes * 60:
-            name = names[self.counts["begun"] % len(names)]
-            self.counts["begun"] += 1
-            self.round(name, min(self.random.choice((1, 2, 3)), kills - self.counts["kills"]))
-            print(f"{self.counts['kills']} kills, {self.counts['begun']} rounds", flush=True)
+        self.started = time.monotonic()
+        while self.counts["kills"] < kills and time.monotonic() - self.started < minutes * 60:
+            name = self.next_scenario()
+            self.round(name, min(self.random.choice((1, 2, 3, 4)), kills - self.counts["kills"]))
+            self.counts["rounds"] += 1
+            print(f"{self.counts['kills']} kills, {self.counts['rounds']} rounds", flush=True)
+            if output is not None:
+                output.write_text(json.dumps(self.result(), indent=2) + "\n")
+        return self.result()
+
+    def next_scenario(self) -> str:
+        """In turn, but for the comparison of several processes, which is rare."""
+        number = self.counts["rounds"]
+        names = [name for name in self.commands if name != "parallel comparison"]
+        if "parallel comparison" in self.commands and (not names or number % PARALLEL == PARALLEL - 1):
+            return "parallel comparison"
+        return names[number % len(names)]
+
+    def result(self) -> dict[str, Any]:
+        """The counts of the rounds so far."""
         return {
+            "seed": self.seed,
             "kills": self.counts["kills"],
             "by_signal": {which.name: self.counts[which.name] for which in SIGNALS},
             "by_scenario": dict(sorted(self.by_scenario.items())),
-            "rounds": self.counts["begun"],
-            "rounds_with_equal_files_and_bits": self.counts["begun"]
-            - len({f.split(": ")[1] for f in self.findings}),
-            "minutes": round((time.monotonic() - started) / 60, 1),
+            "by_start": dict(sorted(self.by_start.items())),
+            "rounds": self.counts["rounds"],
+            "rounds_with_equal_files_and_bits": self.counts["equal"],
+            "minutes": round((time.monotonic() - self.started) / 60, 1),
             "findings": self.findings,
         }
 
@@ -197,13 +246,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="calmix-soak-") as folder:
         names = given.scenarios.split(",") if given.scenarios else None
-        result = {
-            "seed": given.seed,
-            **Soak(Path(folder), given.seed, names).soak(given.kills, given.minutes),
-        }
+        soak = Soak(Path(folder), given.seed, names)
+        result = soak.soak(given.kills, given.minutes, given.output)
     print(json.dumps(result, indent=2))
-    if given.output is not None:
-        given.output.write_text(json.dumps(result, indent=2) + "\n")
     sys.exit(1 if result["findings"] else 0)
 
 

@@ -16,6 +16,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -45,6 +47,7 @@ def verbs(world: Path) -> list[Verb]:
         Verb("compare", ["compare", "--methods", "plain,cls-mixup", "--seeds", "0", "--executor", "inline",
                          *common, *out]),
         Verb("calibrate", ["calibrate", run, "--fit-on", "validation", *out]),
+        Verb("adapt", ["adapt", run, "--labelled", str(world / "other.csv"), *out]),
         Verb("map", ["map", run, *out]),
         Verb("predict", ["predict", run, "--input", str(world / "other.csv"), "--output", "OUT/output.csv"]),
         Verb("ood", ["ood", run, "--in", str(world / "test.csv"), "--out", f"o={world / 'other.csv'}",
@@ -117,36 +120,62 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after this")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    counts: dict[str, Any] = {}
-    findings: list[str] = []
-    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="calmix-sweep-") as folder:
         sweep = Sweep(quiet_world(Path(folder) / "world"), Path(folder) / "place")
-        for name in given.verbs.split(",") if given.verbs else sweep.verbs:
-            _, events = sweep.reference(name)
-            counts[name] = {"events": events}
-            for kind in given.kinds.split(","):
-                numbers = numbers_of(events, given.every, Random(f"{given.seed} {name} {kind}"))
-                numbers = [] if time.monotonic() - started > given.minutes * 60 else numbers
-                problems = [one for n in numbers if (one := sweep.problem(name, kind, n)) is not None]
-                counts[name][kind] = len(numbers)
-                findings += [problem.replace(folder, "FOLDER") for problem in problems]
-                print(
-                    f"{name}, {kind}: {len(numbers)} of {events} events, {len(problems)} findings", flush=True
-                )
-                for problem in problems[:5]:
-                    print(f"  {problem}", flush=True)
-    minutes = round((time.monotonic() - started) / 60, 1)
-    result = {
-        "seed": given.seed,
-        "every": given.every,
-        "minutes": minutes,
-        "verbs": counts,
-        "findings": findings,
+        chosen = given.verbs.split(",") if given.verbs else list(sweep.verbs)
+        tally = Tally(given.seed, given.every, given.output)
+        for name, kind, number in planned(sweep, chosen, given.kinds.split(","), given.every, given.seed):
+            if tally.minutes > given.minutes:
+                break
+            problem = sweep.problem(name, kind, number)
+            tally.add(name, kind, None if problem is None else problem.replace(folder, "FOLDER"))
+    print(json.dumps(tally.result(), indent=2))
+    sys.exit(1 if tally.findings else 0)
+
+
+def planned(
+    sweep: Sweep, names: list[str], kinds: list[str], every: int, seed: int
+) -> Iterator[tuple[str, str, int]]:
+    """Faults in turn over verbs and kinds, so that all have had some whenever the time is over."""
+    waiting = {
+        (name, kind): numbers_of(sweep.reference(name)[1], every, Random(f"{seed} {name} {kind}"))
+        for name in names
+        for kind in kinds
     }
-    if given.output is not None:
-        given.output.write_text(json.dumps(result, indent=2) + "\n")
-    sys.exit(1 if findings else 0)
+    while any(waiting.values()):
+        for (name, kind), numbers in waiting.items():
+            if numbers:
+                yield name, kind, numbers.pop(0)
+
+
+class Tally:
+    """The counts so far; written after every fault, so that an interruption loses none."""
+
+    def __init__(self, seed: int, every: int, output: Path | None) -> None:
+        self.facts, self.output, self.started = {"seed": seed, "every": every}, output, time.monotonic()
+        self.faults: dict[str, Counter[str]] = {}
+        self.findings: list[str] = []
+
+    @property
+    def minutes(self) -> float:
+        return (time.monotonic() - self.started) / 60
+
+    def add(self, name: str, kind: str, problem: str | None) -> None:
+        self.faults.setdefault(name, Counter())[kind] += 1
+        if problem is not None:
+            self.findings.append(problem)
+            print(f"FINDING {problem}", flush=True)
+        if self.output is not None:
+            self.output.write_text(json.dumps(self.result(), indent=2) + "\n")
+
+    def result(self) -> dict[str, Any]:
+        return {
+            **self.facts,
+            "minutes": round(self.minutes, 1),
+            "faults": sum(count.total() for count in self.faults.values()),
+            "by_verb": self.faults,
+            "findings": self.findings,
+        }
 
 
 def quiet_world(world: Path) -> Path:

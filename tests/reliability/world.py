@@ -57,6 +57,17 @@ def build_inputs(world: Path) -> Path:
     return world
 
 
+def build_multi_label(world: Path) -> None:
+    """Rows with several labels, or none."""
+    texts, labels = sentences(96, seed=9)
+    with (world / "tags.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for number, (text, label) in enumerate(zip(texts, labels, strict=True)):
+            tags = [str(label), *(["long"] if len(text) % 2 else [])]
+            writer.writerow([text, ";".join(tags) if number % 7 else ""])
+
+
 def build_world(world: Path) -> Path:
     """Everything: some seconds."""
     build_inputs(world)
@@ -85,6 +96,38 @@ def build_world(world: Path) -> Path:
     (world / "aum_values.csv").write_text(f"sample_id,aum\n{lines}\n")
     build_images(world)
     return world
+
+
+def build_newer(world: Path) -> None:
+    """Several labels, soft labels, weights, a model for another domain, a preset."""
+    import shutil
+
+    import calmix.reproduction
+
+    build_multi_label(world)
+    tags = world / "tags.csv"
+    options = training_options(world, train=tags, validation=tags, test=tags, label_separator=";")
+    commands: list[list[object]] = [
+        ["train", *options, "--output", world / "tagged"],
+        ["adapt", world / "run", "--labelled", world / "other.csv", "--output", world / "adapted"],
+    ]
+    for command in commands:
+        assert run_calmix(*command) == 0, command
+    lines = [
+        f"{'a;b' if n % 3 else 'c' if n % 2 else ''},{n % 7 / 7:.2f},{n % 5 / 5:.2f},0.5" for n in range(40)
+    ]
+    (world / "several.csv").write_text("\n".join(["label,prob_a,prob_b,prob_c", *lines]) + "\n")
+    lines = [f"{n % 2},{n % 7 / 7:.2f},{n % 3},{'xy'[n % 2]}" for n in range(40)]
+    (world / "weighed.csv").write_text("\n".join(["label,prob,weight,group", *lines]) + "\n")
+    texts, labels = sentences(24)
+    votes = [
+        {"text": text, "label": label, "votes": [label, "positive"], "p_positive": 0.25, "p_negative": 0.75,
+         "weight": n % 4}
+        for n, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]  # fmt: skip
+    (world / "votes.jsonl").write_text("\n".join(map(json.dumps, votes)) + "\n")
+    presets = Path(calmix.reproduction.__file__).parent / "presets"
+    shutil.copy(presets / "mixup-uncertainty" / "text.yaml", world / "preset.yaml")
 
 
 def build_images(world: Path) -> None:

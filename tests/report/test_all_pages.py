@@ -74,7 +74,7 @@ class Written:
         return directory
 
     def comparison(self, file):
-        return write_comparison_report({**comparison_record(), "output": str(self.compared())}, file)
+        return write_comparison_report({**comparison_record(), "directory": str(self.compared())}, file)
 
     def datamap(self, file):
         table = datamap_table(DataMap.from_dynamics(self.dynamics_of(120, seed=3)))

@@ -23,7 +23,8 @@ from calmix.user_error import UserError
 from calmix.workflows.evaluate import evaluate
 from calmix.workflows.run import Run
 
-pytest.importorskip("matplotlib")
+# Its import lists the fonts of the machine, the first time with another process.
+pytest.importorskip("matplotlib.font_manager")
 
 
 def test_marks_and_histogram_are_the_bins(predictions_of):

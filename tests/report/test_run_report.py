@@ -10,7 +10,7 @@ import yaml
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.io.run_directory import write_json
 from calmix.report.run.run_report import write_run_report
-from calmix.report.run.verdict import sentence
+from calmix.report.run.verdict import sentence, split_verdict
 
 SPLITS = ("validation", "test", "news")
 
@@ -135,7 +135,11 @@ def test_confidence_is_trusted_within_the_noise_and_not_beyond(finished):
     metrics["splits"] = {"test": metrics["splits"]["test"]}
     values = metrics["splits"]["test"]["calibrated"]
     values |= {"ece": 0.02, "ece_noise_floor": 0.015, "ece_noise_floor_p95": 0.02, "ece_corrected": 0.01}
+    values["ece_ci"] = [0.0, 0.1]
     assert sentence(metrics) == "Confidence can be trusted in domain."
+    values["ece_ci"] = [0.0, 0.101]
+    assert sentence(metrics) == "Confidence cannot be judged in domain: too few rows."
+    assert "do not exclude an ECE of 10.1 % either" in split_verdict(metrics, "test").text
     values["ece"] = 0.021
     assert sentence(metrics) == "Confidence is roughly right in domain."
     values |= {"ece": 0.2, "ece_corrected": 0.19, "confidence_gap_ci": [0.1, 0.3]}

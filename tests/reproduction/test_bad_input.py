@@ -1,8 +1,12 @@
 """What a user can get wrong is one line and exit code 2, before anything is trained."""
 
 import json
+from itertools import groupby
+from pathlib import Path
 
 import pytest
+
+from calmix.user_error import UserError
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,85 @@ def test_the_list_names_what_can_be_run(calmix, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = calmix("reproduce", "--list")
     assert code == 0
-    assert max(map(len, out.splitlines())) <= 80
-    for name, record in records.items():  # one line each, under its paper
-        line = next(line for line in out.splitlines() if line.startswith(f"{name} "))
-        assert line.split()[1] == str(len(record["claims"]))
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "..." not in out  # every title fits
+    for paper, presets in groupby(records.values(), lambda record: record["name"].partition("/")[0]):
+        place = next(place for place, line in enumerate(lines) if line.startswith(f"{paper}: "))
+        for line, record in zip(lines[place + 2 :], presets, strict=False):  # one line each, under the data
+            cost = record["minutes"]["small"]
+            cells = [record["name"].partition("/")[2], str(len(record["claims"]))]
+            cells += ["full", "only"] if cost is None else [f"{cost:,.0f}"]
+            assert line.split() == [*cells, *record["title"].split()]
+
+
+def test_the_list_counts_the_verdicts_of_a_directory(calmix, tmp_path):
+    code, _, err = calmix("reproduce", "mixup-uncertainty/figure5", "--scale", "full", "--output", tmp_path)
+    assert code == 0, err
+    code, out, _ = calmix("reproduce", "--list", "--from", tmp_path)
+    assert code == 0
+    heading, line = (next(x for x in out.splitlines() if word in x) for word in ("reversed", "figure5"))
+    assert line.split()[:3] == ["figure5", "1", "1"]
+    assert line.index("1", line.index("1") + 1) == heading.index("held") + 3  # under its word
+    code, out, _ = calmix("reproduce", "--list", "--from", tmp_path, "--json")
+    tests = {record["name"]: record["tests"] for record in json.loads(out)["presets"]}
+    assert tests["mixup-uncertainty/figure5"] == {"held": 1}
+    assert tests["tdmixup/table3"] == {"not run yet": 6}
+    code, _, err = calmix("reproduce", "--list", "--from", tmp_path / "nowhere")
+    assert code == 2
+    assert "no such directory" in err
+
+
+OWN = """
+place: Table 1
+title: ours
+metrics: [accuracy]
+models: {cnn: {model: text-cnn}}
+tasks: {films: {dataset: films}}
+arms: {plain: {method: plain}}
+scales: {full: {seeds: [0]}}
+"""
+
+
+def test_a_preset_named_without_its_directory_stays_in_the_output(tmp_path, monkeypatch):
+    from calmix.reproduction.loading import load_preset
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(OWN)
+    name = load_preset(Path("mine.yaml")).name
+    assert name == f"{tmp_path.name}/mine"
+    assert (Path("out") / name).resolve().is_relative_to(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["../../x", "/x", "..", "a/b"])
+def test_names_in_a_preset_lead_nowhere_else(tmp_path, name):
+    from calmix.reproduction.loading import load_preset
+
+    for place in ("dataset: films", "{films:", "{cnn:"):
+        file = tmp_path / "mine.yaml"
+        changed = place.replace("films", f'"{name}"').replace("cnn", f'"{name}"')
+        file.write_text(OWN.replace(place, changed))
+        with pytest.raises(UserError, match="is not a name; give one without slashes"):
+            load_preset(file)
+
+
+def test_an_outcome_of_another_name_writes_no_page(tmp_path):
+    from calmix.report.reproductions.pages import write_pages
+    from calmix.reproduction.outcome import Outcome
+
+    output = tmp_path / "inner" / "out"
+    written = Outcome("tdmixup/table2", "small", "calmix", "0").write(output)
+    record = json.loads(written.read_text())
+    written.write_text(json.dumps({**record, "preset": "../../x"}))
+    (tmp_path / "x.yaml").write_text(OWN)
+    with pytest.raises(UserError, match="is in the file of another"):
+        write_pages(output)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["inner", "x.yaml"]
+
+
+def test_pages_are_not_written_over_the_files_of_others(calmix, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    code, _, err = calmix("reproduce", "--from", tmp_path)
+    assert code == 2
+    assert "no reproduction in this directory" in err
+    assert (tmp_path / "README.md").read_text() == "mine"

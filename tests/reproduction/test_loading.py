@@ -98,6 +98,7 @@ def change(*path, value):
         (change("claims", "lower", "direction", value="equal"), "margin is None"),
         (change("claims", "lower", "margin", value=1.0), "with 'equal', and with it alone"),
         (change("rows", "Mix", "stage", value="calibrate"), "did you mean 'calibrated'?"),
+        (change("rows", "Mix", "not_run", value="no weights"), "a row that is not run has no arm"),
         (change("arms", "mixup", "method", value="cls-mixpu"), "did you mean cls-mixup"),
         (change("published", "Mix", "ece", value=[1.5]), "give 2 numbers, or null"),
         (change("published", "Mix", "ece", value=["1,5", None]), "write 90.04 ± 0.3, or null"),

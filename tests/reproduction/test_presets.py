@@ -8,14 +8,15 @@ import pytest
 from calmix.report.reproductions.pages import write_pages
 from calmix.reproduction.blocks import blocks_of
 from calmix.reproduction.catalogue import PRESETS, all_presets, find_preset, papers, preset_names
-from calmix.reproduction.cost import minutes, run_minutes
-from calmix.reproduction.datasets import KINDS, TaskFiles, datasets
+from calmix.reproduction.cost import arm_minutes, minutes, run_minutes
+from calmix.reproduction.datasets import TaskFiles, datasets
 from calmix.reproduction.outcome import Outcome, find_outcomes, judged
 from calmix.reproduction.preset import DETECTION_METRICS, METRICS
 from calmix.reproduction.running import Options, run_preset
 from calmix.reproduction.state import NOT_RUN, UNTESTED, claim_states
 from calmix.user_error import UserError
 
+RESULTS = Path(__file__).parents[2] / "results" / "reproduction"
 EXPECTED = {
     "mixup-uncertainty": "table1 figure1 figure2 figure3 figure5 figure7 figure8 features imagenet text",
     "mixup-transformers": "table2 table3 table4 table5 table6 figure2",
@@ -34,7 +35,7 @@ def test_every_table_and_figure_has_a_preset():
 
 def test_data_sets_of_presets_are_known():
     known = datasets()
-    assert {dataset.kind for dataset in known.values()} == set(KINDS)
+    assert {dataset.kind for dataset in known.values()} == {"single", "pair", "choice", "image"}
     for preset in all_presets():
         for scale in preset.scales.values():
             for block in [] if preset.analysis else blocks_of(preset, scale):
@@ -76,6 +77,26 @@ def test_numbers_of_the_papers():
     assert not any(find_preset("aum-saliency/table1").published.values())
 
 
+def test_a_row_that_is_not_run_shows_the_numbers_of_the_paper():
+    preset = find_preset("tdmixup/table2")
+    row = next(row for row in preset.rows if row.not_run)
+    assert str(preset.published[row.title, "hellaswag", "ece"]) == "22.68 ± 3.3"
+    arms = {arm.key for block in blocks_of(preset, preset.scales["full"]) for arm in block.arms}
+    assert arms == set(preset.arms)
+
+
+def test_a_batch_of_the_papers_holds_as_many_rows_of_each_set():
+    """16 rows of either half in a step (SWAG in tdmixup 4, RoBERTa 32); the first stage has one set."""
+    for name in ("aum-saliency/table1", "aum-saliency/table3", "tdmixup/table2", "tdmixup/table3"):
+        preset = find_preset(name)
+        for block in blocks_of(preset, preset.scales["full"]):
+            for arm in block.arms:
+                if arm.method in ("aum-saliency", "tdmixup"):
+                    options, rows = block.options(arm), block.settings()["batch_size"]
+                    sizes = options["first_stage_batch_size"], options["batch_size"]
+                    assert sizes == (rows, 2 * rows), (name, block.key, arm.key)
+
+
 def test_the_settings_of_a_paper_are_those_that_its_presets_use(tmp_path):
     preset = find_preset("mixup-transformers/table6")
     outcome = run_preset(preset, Options("full", tmp_path))
@@ -91,6 +112,21 @@ def test_the_plan_counts_shared_runs_once():
     first, second = (run_minutes(find_preset(f"aum-saliency/table{n}")) for n in (1, 2))
     assert set(second) <= set(first)
     assert minutes(find_preset("mixup-uncertainty/imagenet")) is None
+
+
+def test_the_estimate_is_near_the_minutes_that_were_taken():
+    """Within a factor of 2 for every committed outcome: the machine is shared."""
+    outcomes = [one for one in find_outcomes(RESULTS) if one.scale == "small" and one.seconds]
+    assert outcomes
+    for outcome in outcomes:
+        preset = find_preset(outcome.preset)
+        estimate = sum(
+            arm_minutes(block, arm)
+            for block in blocks_of(preset, preset.scales["small"])
+            if block.key in outcome.settings
+            for arm in block.arms
+        )
+        assert 0.5 < outcome.seconds / 60 / estimate < 2, (outcome.preset, outcome.seconds / 60, estimate)
 
 
 def test_every_claim_has_a_state_and_a_command():
@@ -132,6 +168,8 @@ def test_every_preset_runs_at_the_smallest_scale(paper, smoke_output):
 def check_form(preset, outcome):
     """Rows, columns and metrics of the table are those of the preset, and every arm was run."""
     for row in preset.rows:
+        if row.not_run:
+            continue
         model = preset.models.get(row.model)
         for column in preset.columns:
             if not preset.analysis:
@@ -148,7 +186,7 @@ def check_form(preset, outcome):
                 assert cell is not None, (preset.name, row.title, column, metric)
                 assert -1 <= cell.mean <= 20
     if not preset.analysis:
-        arms = {row.arm for row in preset.rows}
+        arms = {row.arm for row in preset.rows if not row.not_run}
         assert {regime.arm for regime in outcome.regimes} == arms
         assert all(len(regime.epochs) == 2 for regime in outcome.regimes)
 
@@ -173,12 +211,14 @@ def test_a_reproduction_is_rendered_again_without_training(tmp_path, calmix):
     report = tmp_path / "mixup-uncertainty" / "text-smoke.html"
     before = report.read_text()
     runs = {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/runs/*/metrics.json")}
+    code, _, err = calmix("reproduce", "--from", tmp_path, "--output", tmp_path / "elsewhere")
+    assert code == 2 and "leave out --output" in err
     code, out, _ = calmix("reproduce", "--from", tmp_path)
     assert code == 0
     assert str(report) in out
     assert report.read_text() == before
     assert {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/runs/*/metrics.json")} == runs
-    for text in ("Text CNN on MR, TREC and IMDB", "Effects of the claims", "training loss (dotted)"):
+    for text in ("Text CNN on MR, TREC and IMDB", "The effect of each claim", "training loss (dotted)"):
         assert text in before
     # The smallest scale counts for nothing in the state of the claims.
     page = (tmp_path / "README.md").read_text()
@@ -209,3 +249,13 @@ def test_a_damaged_outcome_is_said(tmp_path):
 
 def test_metrics_have_titles():
     assert {metric for preset in all_presets() for metric in preset.metrics} <= METRICS.keys()
+
+
+@pytest.mark.parametrize("paper", ["aum-saliency", "tdmixup", "informed-distillation"])
+def test_the_paper_trains_one_linear_layer_on_the_first_token(paper):
+    for preset in (one for one in all_presets() if one.paper == paper):
+        heads = {
+            scale.name: {block.settings().get("model_options", {}).get("head") for block in blocks}
+            for scale, blocks in ((scale, blocks_of(preset, scale)) for scale in preset.scales.values())
+        }
+        assert heads == {"full": {"linear"}, "small": {None}}, preset.name

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from calmix.data.batches.encoding import encode_rows
 from calmix.data.checks import check_splits
 from calmix.data.columns import ColumnNames
-from calmix.data.reading import rows_from_table
+from calmix.data.reading import Request, rows_from_table
 from calmix.data.sampling import stratified_split
 from calmix.data.splits import Splits
 from calmix.dynamics.datamap import DataMap
@@ -40,7 +40,7 @@ def on_disk(monkeypatch, tmp_path):
 
 
 def read_rows(file):
-    return rows_from_table(read_table(file), "train", ColumnNames())
+    return rows_from_table(read_table(file), Request("train", ColumnNames()))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

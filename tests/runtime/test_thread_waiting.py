@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from calmix.runtime.thread_waiting import wait_asleep
+from calmix.__main__ import wait_asleep
 {before}
 wait_asleep()
 print(os.environ.get("OMP_WAIT_POLICY"))

@@ -77,6 +77,17 @@ def test_facts_are_those_of_the_predictions():
     assert facts.nll == pytest.approx(-np.log(probabilities[np.arange(400), labels]).mean())
 
 
+def test_an_accuracy_that_is_not_the_weighted_one_of_the_table_says_so():
+    generator = np.random.default_rng(0)
+    given = Predictions.from_logits(generator.normal(size=(100, 2)), generator.integers(0, 2, 100))
+    soft = given.with_rows(targets=generator.dirichlet([1.0, 1.0], 100))
+    for predictions, says_so in ((given, False), (soft, True)):
+        facts = ValidationFacts.of(predictions, 1.0, None, 0.5)
+        verdict = judge_learning(facts, [], USUAL)
+        assert verdict.reasons[0] == "accuracy_at_majority"
+        assert ("by its most frequent label" in verdict.messages[0]) is says_so
+
+
 def test_small_logits_are_a_sign_where_chance_does_not_explain_them():
     logits, labels = draw(500, 3, scale=0.6, temperature=0.2)
     facts = facts_of(logits, labels)

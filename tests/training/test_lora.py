@@ -82,6 +82,13 @@ def test_targets_that_are_not_there_are_named(train, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_targets_of_gpt2_are_named_and_its_transposed_weights_warn_of_nothing(train, recwarn):
+    with pytest.raises(UserError, match=r"linear layers: c_attn, c_fc, c_proj$"):
+        train("run", family="gpt2", lora="rank=2:targets=query")
+    train("run", family="gpt2", lora="rank=2:targets=c_attn", epochs=1)
+    assert not [warning for warning in recwarn if "fan_in_fan_out" in str(warning.message)]
+
+
 @pytest.mark.parametrize(
     "text", ["8", "rank=0", "rank=two", "ranks=8", "rank=2:rank=3", "dropout=1", "alpha=-1"]
 )

@@ -21,7 +21,19 @@ pytestmark = pytest.mark.trains
 
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
-    return api.export(run, tmp_path_factory.mktemp("exported") / "onnx")
+    folder = tmp_path_factory.mktemp("exported")
+    (folder / "secret.txt").write_text("of this machine")
+    link = run.path / "model" / "linked.txt"
+    link.symlink_to(folder / "secret.txt")
+    try:
+        return api.export(run, folder / "onnx")
+    finally:
+        link.unlink()
+
+
+def test_links_in_a_run_are_not_followed(exported):
+    assert (exported.path / "tokenizer.json").is_file()
+    assert not (exported.path / "linked.txt").exists()
 
 
 def test_the_exported_model_predicts_like_the_run(exported, run, frames):
@@ -81,8 +93,8 @@ def test_a_temperature_is_fitted_only_where_the_nll_rose():
     sharper = ExportedSplit(calibrated, Predictions.from_logits(3 * logits, labels))
     found = repairing_temperature(sharper)
     assert found == pytest.approx(TemperatureScaling().fit(3 * logits, labels).temperature_)
-    assert sharper.rises(tolerance=0.02)
-    assert not sharper.at(found).rises(tolerance=0.02)
+    assert sharper.nll_rises(tolerance=0.02)
+    assert not sharper.at(found).nll_rises(tolerance=0.02)
 
 
 def test_the_graph_divides_its_logits(exported, frames, tmp_path):
@@ -109,7 +121,7 @@ def test_what_cannot_be_exported_is_said(run, exported_once, tmp_path, monkeypat
         assert code == 2
         assert said in err
         assert len(err.splitlines()) == 1
-    monkeypatch.setattr("calmix.inference.onnx.measuring.ExportedSplit.rises", lambda *_, **__: True)
+    monkeypatch.setattr("calmix.inference.onnx.measuring.ExportedSplit.nll_rises", lambda *_, **__: True)
     with pytest.raises(UserError, match="export without int8"):
         api.export(run, tmp_path / "x", int8=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]

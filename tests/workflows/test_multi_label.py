@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from sklearn.metrics import f1_score
@@ -323,6 +324,21 @@ def test_mixups_train_from_the_command_line(tags, settings, tmp_path, calmix, me
     probabilities, _ = plain_probabilities(run.model_path, texts)
     tolerance = scaled_tolerance(np.array(list(run.metrics.facts.label_scaling["scale"].values())))
     np.testing.assert_allclose(probabilities, run.predictions("test").probabilities(), atol=tolerance)
+
+
+@pytest.mark.trains
+def test_labels_that_were_not_scaled_are_named_at_the_end_of_training(tags, settings, tmp_path):
+    rows = [json.loads(line) for line in (tags / "train.jsonl").read_text().splitlines()]
+    held = rows[:40]
+    for row in (rows[50], rows[51], held[0], held[1]):
+        row["label"] = [*row["label"], "rare"]
+    given = {**settings, "epochs": 1}
+    frames = {name: pandas.DataFrame(part) for name, part in {"train": rows[40:], "held": held}.items()}
+    run = library.train(
+        frames["train"], validation=frames["held"], multi_label=True, output=tmp_path / "run", **given
+    )
+    (line,) = [line for line in str(run).splitlines() if "fewer than 5 of the fitting rows" in line]
+    assert line.startswith("WARNING") and "rare" in line
 
 
 @pytest.mark.trains

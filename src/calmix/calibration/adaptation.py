@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from calmix.calibration.calibrators.calibrator import logits_of
 from calmix.calibration.calibrators.folds import FOLDS, fold_of_row
@@ -95,37 +95,50 @@ def adapt_predictions(
 ) -> Adaptation:
     """Recalibrate for the domain of these labelled rows; `predictions` are calibrated for the source.
 
-    `weights` are those of a sample that was not drawn evenly: 1 / probability of being drawn.
+    `weights` are those of a sample that was not drawn evenly: 1 / probability of being drawn. They multiply
+    the weights that the rows have of their own; soft labels count by their shares.
     `biases=False` fits a temperature alone.
     """
     count = len(predictions)
     if count < FEWEST_ROWS:
         raise ValueError(f"{count} rows are too few to judge a fit; label at least {FEWEST_ROWS}, better 50")
-    given = check_weights(weights, rows=count)
+    weighted = with_design(predictions, weights)
     notes = doubts(predictions)
-    biases = biases and len(np.unique(predictions.labels)) > 1
-    rows = LabelledLogits.of(predictions, given, biases=biases)
+    biases = biases and int((predictions.soft_targets().sum(axis=0) > 0).sum()) > 1
+    rows = LabelledLogits.of(weighted, biases=biases)
     penalty = best_penalty(rows, seed=seed)
     gain, parameters = nested_gain(rows, seed=seed)
     kept = math.isinf(penalty) or gain.nll >= 0
     shares = rows.weights / rows.weights.sum()
     calibrator = ShrunkScaling(None if kept else penalty * float(shares @ shares), biases)
-    calibrator.fit(predictions, sample_weight=given)
+    calibrator.fit(weighted)
     if calibrator.at_bound_:
         notes.append("the labels contradict the logits: check the labels before you use the result")
     held_out = predictions
     if not kept:
         scores = parameters[:, :1] * rows.logits + parameters[:, 1:]
-        held_out = Predictions.from_logits(
-            scores, predictions.labels, ids=predictions.ids, class_names=predictions.class_names
-        )
+        held_out = replace(predictions, values=scores, kind="logits")
     return Adaptation(calibrator, penalty, gain, kept, tuple(notes), held_out)
+
+
+def with_design(predictions: Predictions, weights: npt.ArrayLike | None) -> Predictions:
+    """The rows with the weights of their design, times those that they have of their own.
+
+    >>> rows = Predictions.from_logits([[0.0, 1.0]] * 2, [0, 1]).with_rows(weights=[1.0, 2.0])
+    >>> with_design(rows, [10.0, 10.0]).weights.tolist()
+    [10.0, 20.0]
+    """
+    design = check_weights(weights, rows=len(predictions))
+    if design is None:
+        return predictions
+    own = 1.0 if predictions.weights is None else predictions.weights
+    return predictions.with_rows(weights=design * own, targets=predictions.targets)
 
 
 def doubts(predictions: Predictions) -> list[str]:
     """What is wrong with rows, or may be: one class only, missing classes, labels that contradict."""
     found = []
-    names, counts = predictions.class_names, np.bincount(predictions.labels, minlength=predictions.classes)
+    names, counts = predictions.class_names, predictions.soft_targets().sum(axis=0)
     missing = [names[place] for place in np.flatnonzero(counts == 0)]
     if len(missing) == predictions.classes - 1:
         only = names[int(counts.argmax())]
@@ -152,15 +165,20 @@ class LabelledLogits:
     labels: Integers
     weights: Floats
     biases: bool
+    targets: Floats | None = None
+    """Soft labels [rows, C]; None: hard ones."""
 
     @classmethod
-    def of(cls, predictions: Predictions, weights: Floats | None, *, biases: bool) -> LabelledLogits:
+    def of(cls, predictions: Predictions, *, biases: bool) -> LabelledLogits:
         logits = np.asarray(logits_of(predictions), dtype=np.float64)
-        weights = np.ones(len(predictions)) if weights is None else weights
-        return cls(logits, predictions.labels, weights, biases)
+        weights = np.ones(len(predictions)) if predictions.weights is None else predictions.weights
+        return cls(logits, predictions.labels, weights, biases, predictions.targets)
 
     def select(self, places: Integers) -> LabelledLogits:
-        return LabelledLogits(self.logits[places], self.labels[places], self.weights[places], self.biases)
+        soft = None if self.targets is None else self.targets[places]
+        return LabelledLogits(
+            self.logits[places], self.labels[places], self.weights[places], self.biases, soft
+        )
 
     def losses(self, parameters: Floats | None = None) -> Floats:
         """The NLL of every row: of the logits, or of β z + b for every set of parameters [..., 1 + C]."""
@@ -169,6 +187,8 @@ class LabelledLogits:
             scores = parameters[..., :1, None] * scores + parameters[..., None, 1:]
         largest = scores.max(axis=-1)
         normaliser = np.log(np.exp(scores - largest[..., None]).sum(axis=-1)) + largest
+        if self.targets is not None:
+            return np.asarray(normaliser - (self.targets * scores).sum(axis=-1))
         return np.asarray(normaliser - scores[..., np.arange(len(self.labels)), self.labels])
 
     def fits(self, penalties: Sequence[float], weights: Floats) -> Floats:
@@ -177,7 +197,7 @@ class LabelledLogits:
         per_row = np.asarray(penalties)[:, None] * (shares**2).sum(axis=1)
         found = shrunk_optima(
             self.logits,
-            self.labels,
+            self.labels if self.targets is None else self.targets,
             np.tile(shares, (len(penalties), 1)),
             per_row.ravel(),
             biases=self.biases,
@@ -213,20 +233,22 @@ def cross_validated_losses(rows: LabelledLogits, *, seed: int) -> Floats:
 
 def nested_gain(rows: LabelledLogits, *, seed: int = 0) -> tuple[Gain, Floats]:
     """What choosing a penalty and fitting with it gains on rows that were part of neither; and for every row
-    the parameters that it had no part in."""
-    before, differences = rows.losses(), np.zeros(len(rows.labels))
-    used = np.empty((len(rows.labels), 1 + rows.logits.shape[1]))
+    the parameters that it had no part in: of the repeat whose gain is closest to the mean of all."""
+    before, differences = rows.losses(), np.zeros((REPEATS, len(rows.labels)))
+    used = np.empty((REPEATS, len(rows.labels), 1 + rows.logits.shape[1]))
     for repeat in range(REPEATS):
         fold = fold_of_row(rows.labels, FOLDS, seed=_seed(seed, repeat))
         for number in range(FOLDS):
             known, left = rows.select(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
             parameters = known.fit(best_penalty(known, seed=seed, repeats=1))
-            differences[left] += (rows.select(left).losses(parameters) - before[left]) / REPEATS
-            used[left] = parameters  # of the last repeat
-    return gain_of(differences, rows.weights), used
+            differences[repeat, left] = rows.select(left).losses(parameters) - before[left]
+            used[repeat, left] = parameters
+    gain = gain_of(differences.mean(axis=0), rows.weights)
+    gains = differences @ rows.weights / rows.weights.sum()
+    return gain, used[int(np.abs(gains - gain.nll).argmin())]
 
 
-def gain_of(differences: Floats, weights: Floats, folds: int = FOLDS) -> Gain:
+def gain_of(differences: Floats, weights: Floats) -> Gain:
     """The weighted mean of differences of rows, its widened standard error and the 95 % interval.
 
     >>> found = gain_of(np.array([-1.0, -1.0, -2.0, -2.0]), np.ones(4))
@@ -238,8 +260,8 @@ def gain_of(differences: Floats, weights: Floats, folds: int = FOLDS) -> Gain:
     effective = 1 / float(share @ share)
     # Unweighted this is s / sqrt(n) with s over n - 1.
     variance = float(share**2 @ (differences - mean) ** 2) * effective / max(effective - 1, 1e-9)
-    error = math.sqrt(variance * (1 + folds / (folds - 1)))
-    reach = float(student.ppf(0.975, max(effective - 1, 1))) * error
+    error = math.sqrt(variance * (1 + FOLDS / (FOLDS - 1)))
+    reach = float(stdtrit(max(effective - 1, 1), 0.975)) * error
     return Gain(mean, error, mean - reach, mean + reach)
 
 

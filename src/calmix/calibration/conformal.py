@@ -23,7 +23,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats, Integers, check_probabilities
+from calmix.calibration.class_names import are_numbered, class_order
+from calmix.calibration.input_checks import Floats, check_labels, check_probabilities
 from calmix.calibration.metrics.binning import clopper_pearson
 from calmix.calibration.predictions import Predictions
 
@@ -150,7 +151,8 @@ class ConformalSets:
         return self
 
     def predict(self, scores: Predictions | npt.ArrayLike) -> Sets:
-        """The sets [n, C] of predictions, or of probabilities [n, C]."""
+        """The sets [n, C] of predictions, or of probabilities [n, C]. Classes of predictions are matched by
+        name; the columns are in the order of the predictions."""
         if not hasattr(self, "thresholds_"):
             raise ValueError("the sets are not fitted; call fit first")
         if isinstance(scores, Predictions):
@@ -159,7 +161,12 @@ class ConformalSets:
             probabilities = check_probabilities(np.asarray(scores)).astype(np.float64)
         if probabilities.shape[1] != len(self.thresholds_):
             raise ValueError(f"{probabilities.shape[1]} classes, but fitted on {len(self.thresholds_)}")
-        inside = self._scores(probabilities, stream=1) <= self.thresholds_
+        thresholds = self.thresholds_
+        if isinstance(scores, Predictions):
+            named = not (are_numbered(self.class_names_) or are_numbered(scores.class_names))
+            if named or set(self.class_names_) == set(scores.class_names):
+                thresholds = thresholds[class_order(self.class_names_, scores.class_names)]
+        inside = self._scores(probabilities, stream=1) <= thresholds
         if not self.allow_empty:
             inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True
         return np.asarray(inside)
@@ -191,11 +198,12 @@ def evaluate_sets(sets: Sets, labels: npt.ArrayLike) -> SetEvaluation:
     >>> found.coverage, found.mean_size, found.single_share
     (0.5, 1.5, 0.5)
     """
-    gold: Integers = np.asarray(labels)
-    if sets.ndim != 2 or gold.shape != (len(sets),):
-        raise ValueError(f"sets of shape {sets.shape} and labels of shape {gold.shape}")
-    if not len(sets):
-        raise ValueError("no rows")
+    sets = np.asarray(sets)
+    if sets.ndim != 2 or not len(sets):
+        raise ValueError(f"sets must have shape [rows, classes] with at least one row, not {sets.shape}")
+    if sets.dtype != np.bool_:
+        raise ValueError(f"sets must be true or false for every class, not {sets.dtype}")
+    gold = check_labels(labels, rows=len(sets), classes=sets.shape[1])
     held = sets[np.arange(len(sets)), gold]
     sizes = sets.sum(axis=1)
     low, high = clopper_pearson(held.sum(), len(held))

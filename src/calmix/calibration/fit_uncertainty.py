@@ -54,10 +54,15 @@ class FitUncertainty:
     """The spread of a fit on all rows over that of the refits."""
 
     @classmethod
-    def of(cls, calibrator: Calibrator, fitting: Predictions, *, seed: int = 0) -> FitUncertainty:
-        """`fitting` are the rows that it was fitted on."""
+    def of(
+        cls, calibrator: Calibrator, fitting: Predictions, *, copies: int = 1, seed: int = 0
+    ) -> FitUncertainty:
+        """`fitting` are the rows that it was fitted on: all of them, `copies` times over. The copies of a row
+        are no new rows, and are drawn together."""
+        different = len(fitting) // copies
         stride = math.ceil(len(fitting) / MOST_FITTED)
-        part = fitting.select(np.arange(0, len(fitting), stride))
+        kept = np.arange(0, different, stride)
+        part = fitting.select((kept + different * np.arange(copies)[:, None]).ravel())
         own = np.ones(len(part)) if part.weights is None else part.weights
         refits = []
         with warnings.catch_warnings():
@@ -65,10 +70,10 @@ class FitUncertainty:
             if stride > 1:
                 calibrator = _fresh(calibrator).fit(part)
             for number in range(REFITS):
-                drawn = stream(seed, "refit", number).exponential(size=len(part))
+                drawn = np.tile(stream(seed, "refit", number).exponential(size=len(kept)), copies)
                 again = part.with_rows(weights=own * drawn, targets=part.targets)
                 refits.append(_fresh(calibrator).fit(again))
-        return cls(calibrator, tuple(refits), math.sqrt(len(part) / len(fitting)))
+        return cls(calibrator, tuple(refits), math.sqrt(len(kept) / different))
 
     def widened(self, measured: Mapping[str, Any], before: Predictions, **settings: Any) -> dict[str, Any]:
         """Metrics of calibrated rows with intervals that include the fit; `before` are the rows without the

@@ -230,6 +230,8 @@ class Predictions:
         if soft is not None and soft.shape != self.values.shape:
             raise ValueError(f"soft labels of the shape {soft.shape} for scores of {self.values.shape}")
         labels = self.labels if soft is None else np.asarray(soft.argmax(axis=1), dtype=np.int64)
+        if soft is not None:  # rounded shares: a row counts by its weight, not by the sum of its shares
+            soft = soft / soft.sum(axis=1, keepdims=True)
         return replace(self, weights=check_weights(weights, rows=len(self)), targets=soft, labels=labels)
 
     def soft_targets(self) -> Floats:

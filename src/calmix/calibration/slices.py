@@ -4,7 +4,11 @@ A model that is calibrated on average may be overconfident for one region, langu
 the metrics of `evaluate` with their intervals, and two tests:
 
     accuracy       Fisher's exact test: are the rows of the slice right less (or more) often than all others?
-    calibration    the KS calibration test of the slice's own rows
+                   Weighted rows count as their effective number, (Σ v)² / Σ v², of equal weight; a soft
+                   label is right with the share of the predicted class
+    calibration    the KS calibration test of the rows of the slice, with their weights. A soft label varies
+                   less than the hard one that the test expects, so that it finds fewer slices than it
+                   could, never more than it should
 
 With many slices some look bad by chance, so both p-values are corrected for the number of slices (Holm).
 """
@@ -13,16 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import fisher_exact
 
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.metrics.kolmogorov import ks_calibration_test
+from calmix.calibration.metrics.kolmogorov import kolmogorov_of_sorted
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.uncertainty.multiplicity import holm
+
+if TYPE_CHECKING:
+    from calmix.calibration.fit_uncertainty import FitUncertainty
 
 MISSING = "(missing)"
 MOST_SLICES = 100
@@ -35,8 +42,6 @@ class Slice:
 
     value: str
     metrics: dict[str, Any]
-    confidence_gap: float
-    """Mean confidence minus accuracy: above 0 the slice is overconfident."""
     accuracy_p: float
     calibration_p: float
     """Both corrected for the number of slices."""
@@ -45,11 +50,15 @@ class Slice:
     def n(self) -> int:
         return int(self.metrics["n"])
 
+    @property
+    def confidence_gap(self) -> float:
+        """Mean confidence minus accuracy: above 0 the slice is overconfident."""
+        return float(self.metrics["confidence_gap"])
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "value": self.value,
             **self.metrics,
-            "confidence_gap": self.confidence_gap,
             "accuracy_p_holm": self.accuracy_p,
             "calibration_p_holm": self.calibration_p,
         }
@@ -106,9 +115,13 @@ def evaluate_slices(
     values: Sequence[Any] | npt.NDArray[Any],
     *,
     column: str = "slice",
+    fit: tuple[FitUncertainty, Predictions] | None = None,
     **settings: Any,
 ) -> Slices:
     """The metrics of the rows of each value; `settings` are those of `evaluate`.
+
+    `fit`: how uncertain the calibrator of the predictions is, and the rows before it; the intervals then
+    include it.
 
     >>> scores = [[0.9, 0.1], [0.9, 0.1], [0.2, 0.8], [0.2, 0.8]]
     >>> predictions = Predictions.from_probabilities(scores, [0, 1, 1, 1])
@@ -119,26 +132,34 @@ def evaluate_slices(
     if len(values) != len(predictions):
         raise ValueError(f"{len(values)} values of {column!r} for {len(predictions)} rows")
     names = np.array([value_name(value) for value in values])
+    before = None if fit is None or not settings.get("intervals", True) else fit[1]
+    asked = {name: value for name, value in settings.items() if name != "intervals"}
+    if predictions.weights is not None:  # a row of weight 0 is none, and nor is a slice of such rows
+        counted = np.flatnonzero(predictions.weights)
+        names, predictions = names[counted], predictions.select(counted)
+        before = None if before is None else before.select(counted)
     found, counts = np.unique(names, return_counts=True)
     if len(found) > MOST_SLICES:
         raise ValueError(
             f"{column!r} has {len(found)} values, more than {MOST_SLICES}: too many to test; group them first"
         )
     order = np.argsort(-counts, kind="stable")
-    correct, confidence = predictions.correct(), predictions.confidence()
-    measured, gaps, accuracy_p, calibration_p = [], [], [], []
+    measured, accuracy_p, calibration_p = [], [], []
     for name in found[order]:
-        inside = names == name
-        measured.append(evaluate(predictions.select(np.flatnonzero(inside)), **settings))
-        gaps.append(float(confidence[inside].mean() - correct[inside].mean()))
-        accuracy_p.append(_difference_p(correct[inside], correct[~inside]))
-        calibration_p.append(ks_calibration_test(confidence[inside], correct[inside]).p_value)
+        inside = np.flatnonzero(names == name)
+        rows, others = predictions.select(inside), predictions.select(np.flatnonzero(names != name))
+        metrics = evaluate(rows, **settings)
+        if fit is not None and before is not None:
+            metrics = fit[0].widened(metrics, before.select(inside), **asked)
+        measured.append(metrics)
+        accuracy_p.append(_difference_p(rows, others))
+        calibration_p.append(_calibration_p(rows))
     corrected = zip(holm(accuracy_p), holm(calibration_p), strict=True)
     slices = tuple(
-        Slice(str(name), metrics, gap, *p_values)
-        for name, metrics, gap, p_values in zip(found[order], measured, gaps, corrected, strict=True)
+        Slice(str(name), metrics, *p_values)
+        for name, metrics, p_values in zip(found[order], measured, corrected, strict=True)
     )
-    return Slices(column, slices, float(correct.mean()))
+    return Slices(column, slices, float(np.average(_share_correct(predictions), weights=predictions.weights)))
 
 
 def value_name(value: Any) -> str:
@@ -151,8 +172,30 @@ def value_name(value: Any) -> str:
     return str(value).strip() or MISSING
 
 
-def _difference_p(inside: npt.NDArray[np.bool_], others: npt.NDArray[np.bool_]) -> float:
+def _share_correct(predictions: Predictions) -> npt.NDArray[np.float64]:
+    """Of every row, the share of its label that the prediction has: 0 or 1 where labels are hard."""
+    shares: npt.NDArray[np.float64] = predictions.soft_targets()[
+        np.arange(len(predictions)), predictions.predicted()
+    ]
+    return shares
+
+
+def _calibration_p(predictions: Predictions) -> float:
+    confidence = predictions.confidence()
+    order = np.argsort(confidence, kind="stable")
+    weights = None if predictions.weights is None else predictions.weights[order]
+    return kolmogorov_of_sorted(confidence[order], _share_correct(predictions)[order], weights).p_value
+
+
+def _difference_p(inside: Predictions, others: Predictions) -> float:
     if not len(others):
         return 1.0
-    table = [[part.sum(), len(part) - part.sum()] for part in (inside, others)]
-    return float(fisher_exact(table).pvalue)
+    return float(fisher_exact([_right_and_wrong(inside), _right_and_wrong(others)]).pvalue)
+
+
+def _right_and_wrong(predictions: Predictions) -> tuple[int, int]:
+    """Among as many rows of equal weight as say as much."""
+    weights = np.ones(len(predictions)) if predictions.weights is None else predictions.weights
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    right = round(effective * float(np.average(_share_correct(predictions), weights=weights)))
+    return right, round(effective) - right

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from calmix.calibration.input_checks import Floats
 from calmix.calibration.metrics.binning import Closed, assign_bins, bin_counts, check_bins, sum_bins
@@ -109,6 +110,38 @@ def evaluate_weighted(
         "bins": counts[0],
         "closed": closed,
     }
+
+
+def nll_difference(after: Predictions, before: Predictions) -> dict[str, Any]:
+    """The change of the NLL of the same rows, with a 95 % t interval over rows that count by their weights.
+
+        Δ = Σ_i v_i Δ_i / Σ_i v_i,     variance Σ_i v_i² (Δ_i − Δ)² / (Σ_i v_i)² · n/(n − 1)
+
+    where n is the effective number of rows.
+
+    >>> scores = [[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]]
+    >>> rows, better = (Predictions.from_probabilities(one, [0, 1]) for one in scores)
+    >>> rows, better = (one.with_rows(weights=[1.0, 3.0]) for one in (rows, better))
+    >>> round(nll_difference(better, rows)["difference"], 4)  # -0.75 log 2
+    -0.5199
+    """
+    change = _row_losses(after) - _row_losses(before)
+    weights = np.ones(len(before)) if before.weights is None else before.weights
+    share = weights / weights.sum()
+    mean = float(share @ change)
+    effective = 1 / float(share @ share)
+    variance = float(share**2 @ (change - mean) ** 2) * effective / max(effective - 1, 1e-9)
+    reach = float(stdtrit(max(effective - 1, 1), LIMITS[1] / 100) * np.sqrt(variance))
+    return {"difference": mean, "ci": [mean - reach, mean + reach]}
+
+
+def _row_losses(predictions: Predictions) -> Floats:
+    """Σ_k t_k (−log p_k) of every row."""
+    if predictions.targets is None:
+        return log_loss_rows(predictions)
+    shares = predictions.targets
+    # A class that nobody gave costs nothing, of whatever probability: 0 log 0 is 0.
+    return np.asarray(-np.where(shares > 0, shares * predictions.log_probabilities(), 0.0).sum(axis=1))
 
 
 class _RowSums:

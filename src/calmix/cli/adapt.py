@@ -7,11 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_line
+from calmix.cli.options import AsJson, Config, TrustRemoteCode, print_json, print_result, workflow_options
 from calmix.user_error import UserError, argument
 
-# Parameters that are of the command line alone.
-OWN = ("source", "config", "as_json")
 SUGGESTING = ("suggest", "from_file", "design")
 # What a label request does not take.
 FITTING = ("labelled", "unlabelled", "method", "perturbed", "max_length")
@@ -72,7 +70,7 @@ def adapt(
     """
     from calmix.workflows import adapt as workflow
 
-    options: dict[str, Any] = {name: value for name, value in context.params.items() if name not in OWN}
+    options = workflow_options(context, "source")
     asked = {name: options.pop(name) for name in SUGGESTING}
     found: Any
     if suggest is not None or from_file is not None:
@@ -90,13 +88,5 @@ def adapt(
         found = workflow.adapt(source, **options)
     if as_json:
         print_json(found.content)
-        return
-    from rich.console import Console
-
-    console = Console()
-    for line in getattr(found, "headings", list)():
-        print_line(console, line)
-    for table in found.tables():
-        console.print(table.to_rich())
-    for line in found.lines():
-        print_line(console, line)
+    else:
+        print_result(found)

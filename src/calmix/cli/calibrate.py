@@ -19,7 +19,7 @@ from calmix.cli.options import (
     ProbColumns,
     TrustRemoteCode,
     print_json,
-    print_line,
+    print_result,
     workflow_options,
 )
 
@@ -67,17 +67,8 @@ def calibrate(
     """
     from calmix.workflows.calibrate import calibrate as calibrate_source
 
-    options = workflow_options(context, "source")
-    found = calibrate_source(source, **options)
+    found = calibrate_source(source, **workflow_options(context, "source"))
     if as_json:
         print_json(found.content)
-        return
-    from rich.console import Console
-
-    console = Console()
-    for line in found.headings():
-        print_line(console, line)
-    for table in found.tables():
-        console.print(table.to_rich())
-    for line in found.lines():
-        print_line(console, line)
+    else:
+        print_result(found)

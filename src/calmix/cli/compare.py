@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_result, print_text
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.training.configuration import METHODS, TAUGHT
 from calmix.training.options import COMMON
@@ -30,7 +30,7 @@ def compare(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"plain,cls-mixup:alpha=1,... of {METHODS}; plain is always included.",
+            help=f"Names, with options: plain,cls-mixup:alpha=1. Of {METHODS}; plain is always included.",
             rich_help_panel=COMMON,
         ),
     ] = None,
@@ -98,10 +98,10 @@ def compare(
 ) -> None:
     """Compare methods on your data, with statistics and a recommendation.
 
-    An arm with a teacher is a student: plain:teacher=informed-mixup:distill_temperature=2 trains the teacher
-    once, with the same settings; student_layers=3 keeps 3 layers of its checkpoint. See 'calmix distill'.
+    The same command continues an interrupted comparison; with more methods or seeds it trains only these.
 
-    An interrupted comparison, or one with more methods or seeds, continues and repeats no run.
+    Students can be compared too: plain:teacher=informed-mixup:distill_temperature=2 first trains the teacher
+    with the same settings; student_layers=3 keeps 3 layers of its checkpoint. See 'calmix distill'.
 
     Example: calmix compare --methods plain,cls-mixup --seeds 0,1,2 --train reviews.csv --test test.csv
     --test books=books.csv --output comparison
@@ -147,17 +147,9 @@ def show_comparison(
     if as_json:
         print_json({**comparison.content, **(combined or {})})
     else:
-        from rich.console import Console
-
-        console = Console()
-        for table in comparison.tables():
-            shown = table.to_rich()
-            shown.columns[0].overflow = "fold"  # a name that is cut off says nothing
-            console.print(shown)
-        for line in comparison.lines():
-            print_line(console, line)
+        print_result(comparison, folds_names=True)
         for line in combined_lines(combined or {}):
-            print_line(console, line)
+            print_text(line)
     if comparison.failures:
         raise typer.Exit(1)
 

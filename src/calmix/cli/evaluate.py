@@ -20,7 +20,7 @@ from calmix.cli.options import (
     ProbColumns,
     TrustRemoteCode,
     print_json,
-    print_line,
+    print_result,
     workflow_options,
 )
 
@@ -139,17 +139,11 @@ def _print(evaluation: Evaluation) -> None:
         return console.measure(table.to_rich(), options=unlimited).maximum <= console.width
 
     if evaluation.as_dict().get("multi_label"):
-        for table in evaluation.tables():
-            console.print(table.to_rich())
-        for line in evaluation.lines():
-            print_line(console, line)
+        print_result(evaluation)
         return
     scores, errors, *differences = evaluation.tables()
     files = evaluation.as_dict()["files"]
     whole = file_table(files, (*SCORES[:-1], *ERRORS))
     # A narrow terminal would break the intervals of a wide table.
     parts = [errors] if fits(errors) else [file_table(files, keys) for keys in (ERRORS[:2], ERRORS[2:])]
-    for table in (*([whole] if fits(whole) else [scores, *parts]), *differences):
-        console.print(table.to_rich())
-    for line in evaluation.lines():
-        print_line(console, line)
+    print_result(evaluation, [*([whole] if fits(whole) else [scores, *parts]), *differences])

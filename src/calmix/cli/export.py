@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, print_json, print_line
+from calmix.cli.options import AsJson, print_json, print_result
 
 
 def export(
@@ -33,11 +33,5 @@ def export(
     found = export_run(run, output, format=format, int8=int8, tolerance=tolerance, batch_size=batch_size)
     if as_json:
         print_json(found.content)
-        return
-    from rich.console import Console
-
-    console = Console()
-    for table in found.tables():
-        console.print(table.to_rich())
-    for line in found.lines():
-        print_line(console, line)
+    else:
+        print_result(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -36,6 +37,14 @@ def leave_on_signals(code: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda *_: os._exit(code))
+        atexit.register(_ignore_signals)
+
+
+def _ignore_signals() -> None:
+    """Python takes its handlers back before it frees what torch holds: a signal in that time would kill a
+    process whose work is done."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_result
 from calmix.runtime.processes import is_first_process
 
 TEXTS, NOISE = "Texts", "Label noise"
@@ -97,11 +97,7 @@ def map_rows(
         found.write_figures(figures)
     if as_json:
         print_json(found.content)
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    console = Console()
-    for table in found.tables(console.width):
-        console.print(table.to_rich())
-    for line in found.lines():
-        print_line(console, line)
+        print_result(found, found.tables(Console().width))

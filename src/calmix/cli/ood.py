@@ -16,7 +16,7 @@ from calmix.cli.options import (
     TrainedColumn,
     TrustRemoteCode,
     print_json,
-    print_line,
+    print_result,
     print_text,
     workflow_options,
 )
@@ -83,14 +83,8 @@ def ood(
     def show(result: OodResult) -> None:
         if as_json:
             print_json(result.content)
-            return
-        from rich.console import Console
-
-        console = Console()
-        for table in result.tables():
-            console.print(table.to_rich())
-        for line in result.lines():
-            print_line(console, line)
+        else:
+            print_result(result)
 
     found = detect_ood(run, in_=in_source, **options, show=show)
     if figures is not None:

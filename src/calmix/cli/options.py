@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,9 @@ from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from calmix.report.tables import Table
+    from calmix.workflows.result import Result
 
 EXTRAS = "calmix.config.extras"
 # Keys of a configuration file that are tables: an option gives one entry of them, if there is one.
@@ -139,6 +143,31 @@ def print_line(console: Console, line: str, style: str | None = None) -> None:
     """A line as it is: never broken, so that a path in it can be copied, never read as markup, and without
     the control characters of a terminal."""
     console.print(printable(line), soft_wrap=True, highlight=False, markup=False, style=style)
+
+
+def print_result(
+    found: Result,
+    tables: Sequence[Table] | None = None,
+    *,
+    warnings: Sequence[str] = (),
+    folds_names: bool = False,
+) -> None:
+    """What a workflow found: headings, tables, warnings and lines. `tables` replaces those of the result;
+    `folds_names` breaks long names of the first column, since a name that is cut off says nothing."""
+    from rich.console import Console
+
+    console = Console()
+    for line in found.headings():
+        print_line(console, line)
+    for table in found.tables() if tables is None else tables:
+        shown = table.to_rich()
+        if folds_names:
+            shown.columns[0].overflow = "fold"
+        console.print(shown)
+    for line in warnings:
+        print_line(console, f"WARNING: {line}", style="bold red")
+    for line in found.lines():
+        print_line(console, line)
 
 
 def workflow_options(context: typer.Context, *without: str) -> dict[str, Any]:

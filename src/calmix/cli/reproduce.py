@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from calmix.cli.options import AsJson, print_json, print_line
+from calmix.cli.options import AsJson, print_json, print_result, print_text
 from calmix.user_error import UserError
-
-if TYPE_CHECKING:
-    from calmix.workflows.reproduce import Reproduction
 
 
 def reproduce(
@@ -38,7 +35,11 @@ def reproduce(
         Path | None, typer.Option(help="Directory of runs and pages; the same command continues.")
     ] = None,
     from_directory: Annotated[
-        Path | None, typer.Option("--from", help="Render the pages of a directory again; train nothing.")
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Render the pages of a directory again, train nothing; with --list: its state.",
+        ),
     ] = None,
     executor: Annotated[
         str,
@@ -56,9 +57,11 @@ def reproduce(
     Example: calmix reproduce tdmixup/table2 --scale small --data-dir data --output out
     """
     if list_presets:
-        _list(as_json=as_json)
+        _list(from_directory, as_json=as_json)
         return
     if from_directory is not None:
+        if output is not None:
+            raise UserError("--from writes its pages beside the results", remedy="leave out --output")
         _render(from_directory, as_json=as_json)
         return
     if preset is None:
@@ -81,20 +84,21 @@ def reproduce(
     if as_json:
         print_json(found.as_dict())
     else:
-        _print(found)
+        print_result(found, folds_names=True)
     if found.outcome.failures:
         raise typer.Exit(1)
 
 
-def _list(*, as_json: bool) -> None:
+def _list(directory: Path | None, *, as_json: bool) -> None:
     from calmix.report.reproductions.listing import preset_lines, preset_records
+    from calmix.reproduction.outcome import find_outcomes
 
-    records = preset_records()
+    records = preset_records(find_outcomes(directory) if directory is not None else ())
     if as_json:
         print_json({"presets": records})
         return
     width = shutil.get_terminal_size().columns
-    for line in preset_lines(records, width):
+    for line in preset_lines(records, width, verdicts=directory is not None):
         typer.echo(line)
 
 
@@ -106,16 +110,4 @@ def _render(directory: Path, *, as_json: bool) -> None:
         print_json({"output": str(directory), "files": written})
         return
     for path in written:
-        typer.echo(path)
-
-
-def _print(found: Reproduction) -> None:
-    from rich.console import Console
-
-    console = Console()
-    for table in found.tables():
-        shown = table.to_rich()
-        shown.columns[0].overflow = "fold"
-        console.print(shown)
-    for line in found.lines():
-        print_line(console, line)
+        print_text(path)

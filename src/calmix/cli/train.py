@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from calmix.cli.options import AsJson, Config, Figures, print_json, print_line
+from calmix.cli.options import AsJson, Config, Figures, print_json, print_result
 from calmix.cli.training_options import training_values, with_training_options
 from calmix.runtime.processes import is_first_process
 from calmix.training.configuration import TAUGHT
 from calmix.training.options import COMMON
 from calmix.user_error import UserError
-
-if TYPE_CHECKING:
-    from calmix.workflows.run import Run
 
 
 @with_training_options(before="resume", without=TAUGHT)
@@ -58,17 +55,4 @@ def run_training(
         facts = {name: value for name, value in run.directory.metrics().items() if name != "files"}
         print_json({"run": str(run.path), **facts})
     else:
-        show_run(run)
-
-
-def show_run(run: Run) -> None:
-    """The headline metrics, what the data checks found, and where everything is."""
-    from rich.console import Console
-
-    console = Console()
-    for table in run.tables():
-        console.print(table.to_rich())
-    for line in run.warnings():
-        print_line(console, f"WARNING: {line}", style="bold red")
-    for line in run.lines():
-        print_line(console, line)
+        print_result(run, warnings=run.warnings())

@@ -168,9 +168,7 @@ def _repeating(train: Rows, keys: InputKeys | None) -> tuple[Rows, list[list[int
     return train.select(places), [list(range(*one)) for one in pairwise(ends)]
 
 
-def conflicting_duplicates(
-    train: Rows, split: str = "train", *, keys: InputKeys | None = None
-) -> list[Finding]:
+def conflicting_duplicates(train: Rows, *, keys: InputKeys | None = None) -> list[Finding]:
     """Rows with one input and different labels: at least one of them is wrong, or the task is ambiguous."""
     repeating, groups = _repeating(train, keys)
     answers, ids = _answers(repeating), repeating.row_ids.tolist()
@@ -183,10 +181,10 @@ def conflicting_duplicates(
     if not rows:
         return []
     message = f"{_share(len(rows), len(train))} have the input of another row but a different label"
-    return [Finding("warning", split, message, len(rows), "conflicting_label", tuple(rows))]
+    return [Finding("warning", "train", message, len(rows), "conflicting_label", tuple(rows))]
 
 
-def exact_duplicates(train: Rows, split: str = "train", *, keys: InputKeys | None = None) -> list[Finding]:
+def exact_duplicates(train: Rows, *, keys: InputKeys | None = None) -> list[Finding]:
     """Rows that repeat the input and the label of an earlier row; the first of them is not counted."""
     repeating, groups = _repeating(train, keys)
     answers, ids = _answers(repeating), repeating.row_ids.tolist()
@@ -200,10 +198,10 @@ def exact_duplicates(train: Rows, split: str = "train", *, keys: InputKeys | Non
     if not rows:
         return []
     message = f"{_share(len(rows), len(train))} repeat an earlier row"
-    return [Finding("note", split, message, len(rows), "duplicate", tuple(rows))]
+    return [Finding("note", "train", message, len(rows), "duplicate", tuple(rows))]
 
 
-def small_validation(validation: Rows, split: str = "validation") -> list[Finding]:
+def small_validation(validation: Rows) -> list[Finding]:
     """A validation set too small to choose an epoch and fit a temperature on."""
     if len(validation) >= SMALL_VALIDATION:
         return []
@@ -211,10 +209,10 @@ def small_validation(validation: Rows, split: str = "validation") -> list[Findin
         f"only {len(validation)} rows; below {SMALL_VALIDATION} the temperature and the choice of the epoch "
         "are unreliable"
     )
-    return [Finding("warning", split, message, len(validation), "small_validation")]
+    return [Finding("warning", "validation", message, len(validation), "small_validation")]
 
 
-def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
+def rare_classes(train: Rows) -> list[Finding]:
     """Classes with too few rows to be learnt. A choice has no class of its own, only a place."""
     if train.task == "choice":
         return []
@@ -226,11 +224,11 @@ def rare_classes(train: Rows, split: str = "train") -> list[Finding]:
     more = f" and {rare.size - 10} more" if rare.size > 10 else ""
     message = f"fewer than {RARE_CLASS} rows of: {listed}{more}"
     return [
-        Finding("warning", split, message, int(rare.size), "rare_class", _rows_with(train, rare.tolist()))
+        Finding("warning", "train", message, int(rare.size), "rare_class", _rows_with(train, rare.tolist()))
     ]
 
 
-def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
+def label_spellings(train: Rows) -> list[Finding]:
     """Classes whose names differ by case, blanks or their separators alone: probably one class.
 
     The rows of the rarer spellings are named; the commonest is taken for the right one.
@@ -249,7 +247,7 @@ def label_spellings(train: Rows, split: str = "train") -> list[Finding]:
         listed = ", ".join(f"{shorten(train.label_names[index])!r} ({counts[index]})" for index in ordered)
         rows = _rows_with(train, ordered[1:])
         message = f"labels that differ only in spelling are classes of their own: {listed}"
-        found.append(Finding("warning", split, message, len(indices), "label_spelling", rows))
+        found.append(Finding("warning", "train", message, len(indices), "label_spelling", rows))
     return found
 
 

@@ -104,24 +104,12 @@ class ColumnNames:
             owner[name] = option
 
     @classmethod
-    def from_options(
-        cls,
-        *,
-        text: str | None = None,
-        pair: str | None = None,
-        choices: str | None = None,
-        label: str | None = None,
-        id: str | None = None,
-        image: str | None = None,
-        weight: str | None = None,
-    ) -> ColumnNames:
+    def from_options(cls, **given: str | None) -> ColumnNames:
         """From options of which those not given are None.
 
         >>> ColumnNames.from_options(label="stars").label, ColumnNames.from_options().label
         ('stars', 'label')
         """
-        given = {"text": text, "pair": pair, "choices": choices, "label": label, "id": id, "image": image}
-        given["weight"] = weight
         named: dict[str, Any] = {field: name for field, name in given.items() if name is not None}
         return cls(**named)
 

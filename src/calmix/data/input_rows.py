@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from calmix.data.columns import PAIR_COLUMN, ColumnNames, Task, find_task
-from calmix.data.reading import rows_from_table
+from calmix.data.reading import Request, rows_from_table
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
 from calmix.io.arrow_values import values_at
@@ -66,7 +66,7 @@ def read_input(
     if len(positions) == table.row_count:
         raise UserError("no row has a text", file=table.source)
     # Filled for the checks, so that ids and row numbers stay those of the file.
-    rows = rows_from_table(_filled(table, blank), "input", columns, label_names, False, task)
+    rows = rows_from_table(_filled(table, blank), Request("input", columns, label_names, False, task))
     kept = np.delete(np.arange(table.row_count), positions).tolist()
     taken: dict[str, pa.Array] = {}
     dropped = []

@@ -47,12 +47,9 @@ MOST_CLASSES = 1_000_000
 EPOCH_COLUMNS = ("gold_probability", "margin", "predicted_correctly")
 
 
-def write_dynamics(
-    path: str | Path, dynamics: TrainingDynamics, *, fraction: float = 1 / 3, stratify: bool = False
-) -> None:
+def write_dynamics(path: str | Path, dynamics: TrainingDynamics) -> None:
     """Write `dynamics.parquet`, data map and regions included."""
-    datamap = DataMap.from_dynamics(dynamics)
-    flat = datamap_table(datamap, fraction=fraction, stratify=stratify)
+    flat = datamap_table(DataMap.from_dynamics(dynamics))
     seen = dynamics.seen
     lists = {
         "gold_probability": _lists(dynamics.gold_probability, seen),

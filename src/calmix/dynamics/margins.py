@@ -51,12 +51,3 @@ def observe(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Observations:
     # log Σ exp(z − z_max) ≥ 0 never overflows; p_y is exp of a number ≤ 0.
     normaliser = np.log(np.exp(z - largest[:, None]).sum(axis=1))
     return Observations(np.exp(gold - largest - normaliser), gold - other, predicted)
-
-
-def margins(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """M = z_y − max_{k≠y} z_k of each row.
-
-    >>> margins([[2.0, 1.0, 0.0]], [1]).tolist()
-    [-1.0]
-    """
-    return observe(logits, labels).margin

@@ -9,7 +9,6 @@ from typing import Any
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.metrics.binning import Closed
 from calmix.experiments.bootstrap import (
-    REPETITIONS,
     Resampled,
     RowScores,
     paired_difference,
@@ -33,7 +32,6 @@ def find_differences(
     *,
     bins: int,
     closed: Closed,
-    repetitions: int = REPETITIONS,
 ) -> list[dict[str, Any]]:
     """Bootstrap every split and measure the pairs that tables and recommendation need."""
     summary = summarise(results)
@@ -42,7 +40,7 @@ def find_differences(
     baseline, _ = contestants([arm for arm in results.arms if arm.name not in unlearned], summary)
     records = []
     for split in results.splits():
-        samples = _resample_split(store, finished, split, bins, closed, repetitions)
+        samples = _resample_split(store, finished, split, bins, closed)
         there = {record["arm"] for record in summary if record["split"] == split}
         for pair in pairs(results.arms, there, baseline):
             ours, theirs = samples[pair[0], pair[1]], samples[pair[2], pair[3]]
@@ -55,7 +53,7 @@ def find_differences(
 
 
 def _resample_split(
-    store: RunStore, cells: Sequence[Cell], split: str, bins: int, closed: Closed, repetitions: int
+    store: RunStore, cells: Sequence[Cell], split: str, bins: int, closed: Closed
 ) -> dict[tuple[str, str], dict[int, Resampled]]:
     """By arm and stage, then by seed."""
     keys, scores = [], []
@@ -66,7 +64,7 @@ def _resample_split(
             keys.append((cell.arm.name, stage, cell.seed))
             scores.append(RowScores.of(predictions, bins=bins, closed=closed))
     samples: dict[tuple[str, str], dict[int, Resampled]] = {}
-    for (arm, stage, seed), sample in zip(keys, resample(scores, repetitions=repetitions), strict=True):
+    for (arm, stage, seed), sample in zip(keys, resample(scores), strict=True):
         samples.setdefault((arm, stage), {})[seed] = sample
     return samples
 

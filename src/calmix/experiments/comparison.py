@@ -37,8 +37,8 @@ from calmix.experiments.significance import with_significance
 from calmix.experiments.slices import slice_sentences, slices_of
 from calmix.experiments.summary import mark_better, summarise, write_summary
 from calmix.io.run_directory import RunDirectory, is_comparison, write_yaml
-from calmix.runtime.option_values import parse_bins
-from calmix.training.configuration import PERTURBED, TrainConfig
+from calmix.runtime.option_values import PERTURBED, parse_bins
+from calmix.training.configuration import TrainConfig
 from calmix.training.pipeline.run_store import RunStore
 from calmix.user_error import UserError, argument
 
@@ -189,11 +189,15 @@ def drop_teachers(store: RunStore, cells: Sequence[Cell], configs: Sequence[Trai
                 store.drop_model(fingerprint)
 
 
-def report_data(results: Results, directory: Path) -> dict[str, Any]:
-    """Everything that `--json` prints and the pages show, as plain values; writes `summary.csv`."""
+def report_data(results: Results, directory: Path, output: Path | None = None) -> dict[str, Any]:
+    """Everything that `--json` prints and the pages show, as plain values; writes `summary.csv`.
+
+    The runs and the models are those of the comparison in `directory`, also where another `output` is given.
+    """
+    output = output or directory
     summary, differences = summarise(results), with_significance(results)
     mark_better(summary, differences)
-    write_summary(summary, results.metrics(), directory / SUMMARY_FILE)
+    write_summary(summary, results.metrics(), output / SUMMARY_FILE)
     slices = slices_of(results, store_path(directory)) if results.config.get("slice") else []
     recommendation = recommend(results, summary).as_dict()
     recommendation["notes"] = (*calibrator_notes(results), *recommendation["notes"])
@@ -203,7 +207,8 @@ def report_data(results: Results, directory: Path) -> dict[str, Any]:
         recommendation[key] = str(model) if recommendation[run] and model.is_dir() else None
     seconds = {arm.name: [r["seconds"] for r in results.select(arm=arm.name)] for arm in results.arms}
     return {
-        "output": str(directory),
+        "output": str(output),
+        "directory": str(directory),
         "recommendation": recommendation,
         "arms": [
             {

@@ -20,6 +20,7 @@ from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.ensemble import ensemble
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.predictions import Predictions
 from calmix.experiments.comparison_plan import Plan
 from calmix.experiments.results import VALIDATION
@@ -76,7 +77,8 @@ class SeedEnsemble:
         splits = self.members[0].splits()
         averaged = {split: self.averaged(split) for split in splits}
         known = averaged[VALIDATION]
-        temperature = float(TemperatureScaling().fit(known).temperature_)
+        scaling = TemperatureScaling().fit(known)
+        temperature, fit = float(scaling.temperature_), FitUncertainty.of(scaling, known)
         result: dict[str, Any] = {
             "arm": self.arm,
             "seeds": list(self.seeds),
@@ -92,6 +94,8 @@ class SeedEnsemble:
                 measured = evaluate(calibrated)
                 if split == VALIDATION:
                     measured["in_sample"] = True
+                else:
+                    measured = fit.widened(measured, predictions)
                 result["splits"][split] = {
                     "uncalibrated": evaluate(predictions),
                     "calibrated": measured,

@@ -7,7 +7,6 @@ calibrated_directory  The directory of a calibrated model, written whole or not 
 fold_proof            The proof that a saved checkpoint holds what was folded into it: it is loaded again
 forward_passes        Encoded rows through a network, batch by batch, on a device
 label_calibration     Calibrate a run, a checkpoint or predictions of several labels
-label_predictions     What a saved classifier says about rows of several labels
 mc_dropout            Dropout at test time: the mean prediction of several passes with dropout on
 network_sources       What networks say about labelled rows, as sources to evaluate: checkpoints
 noise                 Rows that are nothing but Gaussian noise
@@ -18,7 +17,6 @@ post_hoc              Calibrate what is already trained: a run, a predictions fi
 predicting            `calmix predict` as a function
 prediction            Logits for rows, from a trainer or a saved checkpoint
 prediction_sets       Prediction sets of `calmix predict --coverage`: which classes a row may have
-row_progress          Progress of predicting rows, on standard error: a bar on a terminal
 run_rows              The rows behind the stored predictions of a run, read again from its files
 saved_classifier      A trained classifier on disk: a run, a checkpoint
 """

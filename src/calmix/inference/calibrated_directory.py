@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +43,44 @@ class CalibrationSource:
     """The rows behind `fitting`, where they are there."""
     max_length: int | None = None
     is_run: bool = False
+    other_rows: Mapping[str, Rows] = field(default_factory=dict)
+    """The rows behind `others`, where they are there and may be among those of `fitting`."""
+
+    def unseen(self) -> dict[str, Predictions]:
+        """The other sets of predictions without the rows that are among the fitting ones: by their inputs,
+        where these are known; else without a set that is the fitting rows. None of them where all are."""
+        from calmix.data.duplicates import first_places, input_keys
+
+        fitted = None if self.rows is None or not self.other_rows else input_keys(self.rows)
+        found = {}
+        for name, before in self.others.items():
+            if fitted is not None and name in self.other_rows:
+                places = np.flatnonzero(first_places(input_keys(self.other_rows[name]), fitted) < 0)
+                if len(places):
+                    found[name] = before if len(places) == len(before) else before.select(places)
+            elif not are_same_rows(before, self.fitting):
+                found[name] = before
+        return found
+
+    def overlaps(self) -> list[str]:
+        """What `unseen` leaves out, in words."""
+        unseen = self.unseen()
+        counts = {
+            name: len(before) - len(unseen.get(name, ()))
+            for name, before in self.others.items()
+            if name in self.other_rows
+        }
+        return [
+            f"{count} of the {len(self.others[name])} rows of {name!r} are among the rows of the fit: they "
+            "are left out of its metrics"
+            for name, count in counts.items()
+            if count
+        ]
 
     def held_out(self, name: str, calibrator: Calibrator) -> dict[str, HeldOut]:
         """Before and after on rows that the calibrator has not seen: every other set of predictions, and the
         fitting rows by cross-validation. `name` is what the fitting rows are called."""
-        others = {
-            other: before for other, before in self.others.items() if not are_same_rows(before, self.fitting)
-        }
+        others = self.unseen()
         fit = FitUncertainty.of(calibrator, self.fitting) if others else None
         found = {
             other: HeldOut("held-out", before, calibrate_predictions(calibrator, before), fit=fit)

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from calmix.inference.row_progress import RowProgress, counting_rows
 from calmix.models.inputs import refusing_rows
 from calmix.runtime.hardware import place_in_group
+from calmix.runtime.progress import RowProgress, counting_rows
 
 Batch = dict[str, Tensor]
 

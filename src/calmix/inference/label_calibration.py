@@ -142,7 +142,7 @@ def _open(
         if fit_on in others:
             return LabelSource(others[fit_on], others, classifier, thresholds=classifier.thresholds)
 
-    from calmix.inference.label_predictions import predict_label_rows
+    from calmix.inference.prediction import predict_label_rows
 
     if max_length is not None:
         classifier = replace(classifier, max_length=max_length)

@@ -26,12 +26,11 @@ from torch import Tensor, nn
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.inference.forward_passes import Batch, batches_of, best_device
-from calmix.inference.row_progress import RowProgress, counting_rows
 from calmix.models.hf_compat import evaluate_running_norms, last_linear
 from calmix.models.loading import load_inputs, load_trained
 from calmix.models.mix_points import MixPoints
 from calmix.runtime.hardware import check_device, prepared_processor
-from calmix.runtime.progress import silence_transformers
+from calmix.runtime.progress import RowProgress, counting_rows, silence_transformers
 from calmix.runtime.randomness import stream
 from calmix.user_error import UserError, argument
 
@@ -55,9 +54,10 @@ class DropoutPasses:
         return total / len(self.logits)
 
     def predictions(self, rows: Rows, temperature: float = 1.0) -> Predictions:
-        return Predictions.from_probabilities(
+        made = Predictions.from_probabilities(
             self.probabilities(temperature), rows.labels, ids=rows.row_ids, class_names=rows.label_names
         )
+        return made.with_rows(weights=rows.weights, targets=rows.soft_labels)
 
 
 def dropout_with_checkpoint(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
 from calmix.calibration.calibrators.calibrator import load_calibrator
-from calmix.calibration.files.file_evaluation import Source
+from calmix.calibration.files.file_evaluation import Source, SourceFit
+from calmix.calibration.files.run_predictions import calibrator_of_run, predictions_of_run, uncalibrated
+from calmix.calibration.fit_uncertainty import FitUncertainty
+from calmix.calibration.predictions import Predictions
 from calmix.data.columns import ColumnNames
 from calmix.data.images.embedded import PREFIX
 from calmix.data.reading import read_rows
@@ -65,7 +68,7 @@ def predicted_sources(
     origin: int,
 ) -> list[Source]:
     """What a checkpoint says about a labelled file; a run knows its own columns and length."""
-    checkpoint = model
+    checkpoint, fit = model, None
     if (model / "config.yaml").is_file():
         run = RunDirectory.open(model)
         run.check_undamaged("model/")
@@ -92,10 +95,24 @@ def predicted_sources(
     predictions = row_predictions(predict_with_checkpoint(checkpoint, rows, **settings), rows)
     if calibrator is not None:
         predictions = calibrate_predictions(load_calibrator(calibrator), predictions)
-    found = [Source(f"{model}:{data}", lambda: [predictions], origin)]
+    if (model / "config.yaml").is_file():
+        fit = fit_of_run(RunDirectory.open(model), predictions)
+    found = [Source(f"{model}:{data}", lambda: [predictions], origin, fit=fit)]
     if mc_dropout is not None:
         passes = dropout_with_checkpoint(checkpoint, rows, passes=mc_dropout, seed=seed, **settings)
         mean = passes.predictions(rows)
         facts = {"mc_dropout": mc_dropout, "encoder_passes": passes.encoder_passes}
         found.append(Source(f"{model}:{data}, MC dropout", lambda: [mean], origin, facts=facts))
     return found
+
+
+def fit_of_run(run: RunDirectory, predictions: Predictions) -> SourceFit | None:
+    """How uncertain the calibrator in the model of a run is, for predictions of that model on other rows."""
+    splits = run.metrics()["splits"].values()
+    if not any(stages["calibrated"].get("ci_includes_fit") for stages in splits):
+        return None
+    calibrator = calibrator_of_run(run)
+    return SourceFit(
+        cache(lambda: FitUncertainty.of(calibrator, predictions_of_run(run, "validation"))),
+        lambda: [uncalibrated(calibrator, predictions)],
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_files import Note, read_predictions
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.predictions import Predictions
+from calmix.data.columns import ColumnNames
 from calmix.data.images.embedded import is_embedded
 from calmix.inference.calibrated_directory import (
     Calibrated,
@@ -74,7 +77,7 @@ def calibrate(
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            calibrator.fit(opened.fitting.values, opened.fitting.labels)
+            calibrator.fit(opened.fitting)
     except ValueError as error:
         place = source if isinstance(source, Path) else None
         raise UserError(f"{method} does not fit here: {error}", file=place) from error
@@ -85,7 +88,7 @@ def calibrate(
         "already_calibrated": chosen_kind(calibrator) == "temperature"
         and opened.checkpoint is not None
         and abs(float(getattr(calibrator, "temperature_", np.nan)) - 1) <= UNCHANGED,
-        "notes": list(dict.fromkeys(notes)),
+        "notes": list(dict.fromkeys([*notes, *opened.overlaps()])),
         "warnings": [str(warning.message) for warning in caught],
     }
     fitted_on = fit_on if isinstance(fit_on, str) else f"in memory: {len(fit_on):,} rows"
@@ -108,7 +111,9 @@ def open_source(
     if source.is_dir() and (source / "config.yaml").is_file():
         return _open_run(RunDirectory.open(source), fit_on, **data)
     if source.is_dir():
-        fitting, rows = _forward(source, fit_on, **data)
+        named = {name: data.pop(name) for name in list(data) if name.endswith("_column")}
+        columns = {name.removesuffix("_column"): value for name, value in named.items()}
+        fitting, rows = _forward(source, fit_on, ColumnNames.from_options(**columns), **data)
         return CalibrationSource(fitting, source, {}, rows, data.get("max_length"))
     if not source.exists():
         raise UserError("no such run, checkpoint or predictions file", file=source, remedy="check the path")
@@ -159,19 +164,30 @@ def _open_run(
     run.check_undamaged("model/")
     predictions = {name: predictions_of_run(run, name, calibrated=True) for name in names}
     if fit_on in predictions:
-        return CalibrationSource(
-            predictions[fit_on], run.model, predictions, _rows_of_split(run, fit_on), is_run=True
-        )
+        rows = _rows_of_splits(run).get(fit_on)
+        return CalibrationSource(predictions[fit_on], run.model, predictions, rows, is_run=True)
     if not Path(fit_on).exists() and not is_embedded(fit_on) and not is_in_memory(fit_on):
         remedy = f"name labelled data, or one of its splits: {', '.join(names)}"
         raise UserError(f"no split and no file {fit_on!r}", file=run.path, remedy=remedy)
-    config = run.config()
-    # As in training, unless given.
-    columns = {name: given.get(name) or config[name] for name in config if name.endswith("_column")}
-    length = given.get("max_length") or config["max_length"]
+    length = given.get("max_length") or run.config()["max_length"]
     settings = {"max_length": length, "trust_remote_code": trust_remote_code}
-    fitting, rows = _forward(run.model, fit_on, method=method, **settings, **columns)
-    return CalibrationSource(fitting, run.model, predictions, rows, length, is_run=True)
+    columns = _columns_as_trained(run, fit_on, given)
+    fitting, rows = _forward(run.model, fit_on, columns, method=method, **settings)
+    return CalibrationSource(
+        fitting, run.model, predictions, rows, length, is_run=True, other_rows=_rows_of_splits(run)
+    )
+
+
+def _columns_as_trained(run: RunDirectory, data: str, given: Mapping[str, Any]) -> ColumnNames:
+    """The columns of a labelled file: as in training, unless given. Weights are read where it has them."""
+    from calmix.data.sources import read_source
+    from calmix.inference.run_rows import columns_of
+
+    named = {name.removesuffix("_column"): value for name, value in given.items() if name.endswith("_column")}
+    known = columns_of(run).with_labels({}, drop_unlabelled=False)  # which is about the training files
+    columns = replace(known, **{name: value for name, value in named.items() if value is not None})
+    has_weights = columns.weight is None or columns.weight in read_source(data, "fit").names
+    return columns if has_weights else replace(columns, weight=None)
 
 
 def _holds_one_scale(checkpoint: Path, *, trust_remote_code: bool) -> str | None:
@@ -188,34 +204,32 @@ def _holds_one_scale(checkpoint: Path, *, trust_remote_code: bool) -> str | None
     return None
 
 
-def _rows_of_split(run: RunDirectory, split: str) -> Rows | None:
-    """The rows of a split of a run; None where its files were moved or changed since."""
+def _rows_of_splits(run: RunDirectory) -> dict[str, Rows]:
+    """The rows of the splits of a run; none where its files were moved or changed since."""
     from calmix.inference.run_rows import rows_of_run
 
     try:
-        return rows_of_run(run, remedy="")[split]
+        return rows_of_run(run, remedy="")
     except UserError:
-        return None
+        return {}
 
 
 def _forward(
     checkpoint: Path,
     data: str,
+    columns: ColumnNames,
     max_length: int | None = None,
     *,
     method: str,
     trust_remote_code: bool,
-    **columns: Any,
 ) -> tuple[Predictions, Rows]:
     """The predictions of a checkpoint for labelled rows, and these."""
-    from calmix.data.columns import ColumnNames
     from calmix.data.reading import read_rows
     from calmix.inference.prediction import predict_with_checkpoint, row_predictions
     from calmix.models.folding import check_takes_classes
     from calmix.models.loading import load_trained, trained_labels
 
-    names = {name.removesuffix("_column"): value for name, value in columns.items()}
-    rows = read_rows(data, "fit", ColumnNames.from_options(**names), trained_labels(checkpoint))
+    rows = read_rows(data, "fit", columns, trained_labels(checkpoint))
     if method in BIASED:  # refused before the long forward pass, not after it
         check_takes_classes(load_trained(checkpoint, trust_remote_code=trust_remote_code))
     logits = predict_with_checkpoint(

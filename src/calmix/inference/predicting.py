@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 # Row ids that a summary names.
 LISTED = 20
+UNWEIGHTED = (
+    "the guarantee counts every validation row once, by its most probable label: weights and soft labels "
+    "have no part in it"
+)
 
 
 def predict_rows(
@@ -70,8 +74,9 @@ def predict_rows(
     from calmix.inference.answers import answer_table
     from calmix.inference.prediction import classify
 
+    set_limit = None
     if sets is not None:
-        held_out, _ = held_out_predictions(classifier, validation, columns, settings)
+        held_out, set_limit = held_out_predictions(classifier, validation, columns, settings)
         sets.fit(held_out)
     answers = classify(classifier, given.rows, **settings, title="predict")
     table, renamed = answer_table(answers, acceptance, given.columns, id_column=columns.id, sets=sets)
@@ -84,7 +89,7 @@ def predict_rows(
     return table, {
         **summary,
         **acceptance.facts(),
-        **({} if sets is None else set_facts(sets, table)),
+        **({} if sets is None else set_facts(sets, table, set_limit)),
         "skipped_rows": list(given.blank),
         "truncated": int(answers.truncated.sum()),
         "truncated_rows": answers.row_ids[answers.truncated].tolist()[:LISTED],
@@ -248,7 +253,10 @@ def held_out_predictions(
             file=classifier.source,
             remedy=f"give {argument('validation', 'FILE')}",
         )
-    return stored
+    known, limit = stored
+    if known.is_weighted:
+        limit = UNWEIGHTED if limit is None else f"{limit}; {UNWEIGHTED}"
+    return known, limit
 
 
 def check_validation_used(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from transformers import Trainer
 from calmix.calibration.calibrators.calibrator import load_calibrator
 from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.calibration.predictions import Predictions
+from calmix.data.columns import ColumnNames
+from calmix.data.images.embedded import PREFIX
+from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.inference.answers import Answers
 from calmix.inference.forward_passes import best_device, forward_logits
 from calmix.inference.saved_classifier import ONNX_FILE, SavedClassifier
+from calmix.io.memory_tables import is_in_memory
 from calmix.models.inputs import Encoded, Inputs, TextInputs
 from calmix.models.loading import load_inputs, load_trained, trained_labels
 from calmix.runtime.hardware import check_device, prepared_processor
@@ -134,3 +139,16 @@ def label_names_of(classifier: SavedClassifier, classes: int) -> tuple[str, ...]
     """The classes in the order of the logits; the choices of a row are numbered."""
     names = classifier.label_names or trained_labels(classifier.checkpoint)
     return names or tuple(str(index) for index in range(classes))
+
+
+def predict_label_rows(
+    classifier: SavedClassifier, source: str, columns: ColumnNames, settings: Mapping[str, Any]
+) -> tuple[Rows, MultiLabelPredictions]:
+    """The labelled rows of a source, and the calibrated predictions for them."""
+    names = classifier.label_names or trained_labels(classifier.checkpoint)
+    # Numbered under the name of the file, as the rows of a run are: `test.csv` meets the split `test`.
+    name = "data" if is_in_memory(source) else source.removeprefix(PREFIX).rpartition("/")[2].split(".")[0]
+    rows = read_rows(source, "test", columns, names, task=classifier.task, name=name or "data")
+    logits = classify(classifier, rows, **settings).logits
+    assert label_names_of(classifier, logits.shape[1]) == rows.label_names
+    return rows, label_predictions(logits.astype("float32"), rows)

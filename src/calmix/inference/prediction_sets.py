@@ -48,8 +48,8 @@ def set_columns(
     return {SET: listed, SIZE: inside.sum(axis=1)}
 
 
-def set_facts(sets: ConformalSets, table: pa.Table) -> dict[str, Any]:
-    """The properties of the sets, as plain values for JSON."""
+def set_facts(sets: ConformalSets, table: pa.Table, limit: str | None = None) -> dict[str, Any]:
+    """The properties of the sets, as plain values for JSON; `limit` is what their rows do not tell."""
     sizes = table.column(SIZE).to_numpy()
     unbounded = sets.unbounded_classes()
     facts: dict[str, Any] = {
@@ -60,10 +60,11 @@ def set_facts(sets: ConformalSets, table: pa.Table) -> dict[str, Any]:
         "set_single_share": float((sizes == 1).mean()),
         "set_validation_rows": sets.rows_,
     }
+    limits = [] if limit is None else [limit]
     if unbounded:
         of = " of each class" if sets.class_conditional else ""
-        facts["set_limit"] = (
+        limits.append(
             f"{len(unbounded)} of {len(sets.class_names_)} classes are in every set: coverage "
             f"{sets.coverage:g} takes at least {rows_needed(sets.coverage)} validation rows{of}"
         )
-    return facts
+    return facts | ({"set_limit": "; ".join(limits)} if limits else {})

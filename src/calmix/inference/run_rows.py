@@ -16,9 +16,17 @@ COLUMN_KINDS = ("text", "pair", "choices", "label", "id", "image")
 
 
 def columns_of(run: RunDirectory) -> ColumnNames:
-    """The columns that a run was trained with."""
+    """The columns that a run was trained with, those of weights and soft labels among them."""
     config = run.config()
-    return ColumnNames.from_options(**{kind: config.get(f"{kind}_column") for kind in COLUMN_KINDS})
+    kinds = {kind: config.get(f"{kind}_column") for kind in (*COLUMN_KINDS, "weight")}
+    soft = config.get("annotations_column"), tuple(config.get("label_prob_columns") or ())
+    return (
+        ColumnNames.from_options(**kinds)
+        .with_soft_labels(*soft)
+        .with_labels(
+            config.get("label_map") or {}, drop_unlabelled=bool(config.get("drop_unlabelled", False))
+        )
+    )
 
 
 def training_rows(run: RunDirectory) -> Rows | None:

@@ -63,6 +63,8 @@ def _take(file: Path, place: Path, remedy: str) -> FileLock:
         with suppress(OSError):  # Windows lets nobody write what is locked
             file.write_text(f"process {os.getpid()} on {platform.node()} (since {since})", encoding="utf-8")
         return lock
+    if not file.parent.is_dir():  # as under /proc
+        raise UserError("no directory can be made here", file=place, remedy=remedy)
     raise UserError("another process is writing here", file=place, remedy=remedy)
 
 

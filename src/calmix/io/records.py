@@ -75,7 +75,9 @@ def _read(file: Path, parse: Callable[[str], Any], kind: str) -> Record:
 
 # What the parsers of JSON and YAML raise. PyYAML builds dates and numbers of tags without a check of its own
 # (`!!int abc`, month 13), and nesting ends the stack.
-PARSER_ERRORS = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError, OverflowError)
+PARSER_ERRORS = (
+    yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, IndexError,
+)  # fmt: skip
 
 
 def parser_words(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -32,6 +33,14 @@ def _machine() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those it is in."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # a virtual file system, such as /proc, has no place for it
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path)) from error
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Write to a neighbour, then rename: a reader sees the old file or the whole new one, never half.
@@ -43,7 +52,7 @@ def replacing(path: Path) -> Iterator[Path]:
     >>> target.read_text()
     '{}'
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     remove_abandoned(path)
     fresh = fresh_name(path)
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from calmix.io.formats import TABLE_EXTENSIONS, data_extension
-from calmix.io.replacing import as_umask_says, fresh_name, remove_abandoned
+from calmix.io.replacing import as_umask_says, fresh_name, make_directory, remove_abandoned
 from calmix.io.run_directory import replacing
 from calmix.user_error import UserError, argument
 
@@ -106,7 +106,7 @@ def new_directory(output: Path) -> Iterator[Path]:
     # A name of its own: two processes with one output do not meet, and nobody's directory is removed.
     remove_abandoned(output.absolute())
     fresh = fresh_name(output.absolute())
-    fresh.mkdir(parents=True)
+    make_directory(fresh)
     try:
         yield fresh
         as_umask_says(file for file in list(fresh.rglob("*")) if file.is_file())

@@ -10,6 +10,7 @@ head_dropout       Dropout before the last layer of transformers' ResNet, which 
 hf_compat          What calmix relies on in networks beyond the documented interface of transformers and torch
 inputs             How rows become what a network takes: a tokenizer for texts
 layer_precision    The layers of an encoder in bfloat16 while they are trained
+linear_head        One linear layer on [CLS] in place of the head of BERT and its kin
 loading            Load a classifier by a built-in name, a directory or a hub name
 lora               LoRA: train small low-rank updates of some linear layers, and the head
 mix_points         The places where the hidden states of a network can be mixed

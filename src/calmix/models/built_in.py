@@ -40,24 +40,19 @@ LARGEST_SIDE = 224
 NO_CAP = (None, "none")
 
 
-HEAD = "head"
-"""An option that people ask for (the linear head of Desai & Durrett 2020) and that no checkpoint can hold."""
+# Of a checkpoint: everything else about it is what it is.
+CHECKPOINT_OPTIONS = ("head",)
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Only built-in networks have options: a checkpoint is what it is."""
-    known = OPTIONS.get(name, ())
+    """A built-in network has options of its own, a checkpoint only that of its head."""
+    known = OPTIONS.get(name, CHECKPOINT_OPTIONS)
     for option, value in options.items():
-        if option == HEAD and HEAD not in known:
-            raise UserError(
-                f"{argument('model_options', f'head={value}')}: BERT, RoBERTa and "
-                "others have a dense layer and an activation before the last one that no configuration "
-                "removes: AutoModelForSequenceClassification could not load a linear head on [CLS]",
-                remedy="train with the head of the network",
-            )
         if option not in known:
-            remedy = f"it has: {', '.join(known)}" if known else "only built-in networks have options"
-            raise UserError(f"{argument('model_options')}: {name!r} has no option {option!r}", remedy=remedy)
+            raise UserError(
+                f"{argument('model_options')}: {name!r} has no option {option!r}",
+                remedy=f"it has: {', '.join(known)}",
+            )
         if option in CHECKED and not CHECKED[option][0](value):
             raise UserError(
                 argument("model_options", f"{option}={value}"), remedy=f"give {CHECKED[option][1]}"
@@ -74,6 +69,7 @@ def _is_number(value: Any) -> bool:
 
 # What a value must be, and the words for it.
 CHECKED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "head": (lambda value: value == "linear", "linear: one layer on [CLS], without pooler and dropout"),
     "dropout": (lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
     "maps": (_is_whole, "a whole number of at least 1"),
     "widths": (

@@ -104,6 +104,7 @@ def load_classifier(
     )
 
     from calmix.models.head_dropout import add_head_dropout
+    from calmix.models.linear_head import restart_linear_head
 
     register_networks()
     set_seed(seed)
@@ -126,6 +127,7 @@ def load_classifier(
     with _as_user_error(name, "model"):
         model: PreTrainedModel = family.from_pretrained(resolve_model(name), **settings)
     add_head_dropout(model)
+    restart_linear_head(model)
     # A checkpoint may say that its labels are independent, or that a temperature was folded into the head
     # that is trained from scratch now.
     model.config.problem_type = "single_label_classification"

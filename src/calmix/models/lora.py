@@ -8,6 +8,7 @@ saved is an ordinary checkpoint. Reference: Hu et al., ICLR 2022. Needs PEFT: `p
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from calmix.models.network import Network
 
 SHAPE = "rank=8:alpha=16:targets=query,value"
+# Kinds of layers that PEFT adapts; GPT-2 has a linear layer of its own.
+LINEAR = ("Linear", "Conv1D")
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,13 @@ def add_lora(network: Network, text: str, *, frozen_layers: int = 0) -> Network:
         "layers_to_transform": above,
     }
     try:
-        adapted: Any = get_peft_model(model, LoraConfig(**settings))
+        with warnings.catch_warnings():
+            # PEFT finds the transposed weights of GPT-2 by itself, and says so for every layer.
+            warnings.filterwarnings("ignore", message="fan_in_fan_out")
+            adapted: Any = get_peft_model(model, LoraConfig(**settings))
     except ValueError as error:
         linear = sorted(
-            {n.rpartition(".")[2] for n, m in model.named_modules() if type(m).__name__ == "Linear"}
+            {n.rpartition(".")[2] for n, m in model.named_modules() if type(m).__name__ in LINEAR} - set(head)
         )
         reason = " ".join(str(error).split())[:160]
         raise UserError(

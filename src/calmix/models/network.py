@@ -18,6 +18,7 @@ from calmix.models.built_in import (
     image_size_for,
 )
 from calmix.models.inputs import ImageInputs, Inputs, TextInputs, plain_processor
+from calmix.models.linear_head import LINEAR, OPTION, use_linear_head
 from calmix.models.loading import (
     EMBEDDED,
     load_classifier,
@@ -75,6 +76,8 @@ def load_network(
         pad_token_id=tokenizer.pad_token_id,
         trust_remote_code=trust_remote_code,
     )
+    if options.get(OPTION) == LINEAR:
+        use_linear_head(model)
     pad_for(model, tokenizer)
     limit = longest_input(model, tokenizer)
     return Network(model, TextInputs(tokenizer, min(max_length, limit) if limit else max_length))
@@ -104,6 +107,8 @@ def _image_network(
         return Network(model, ImageInputs(plain_processor(size, statistics), steps, statistics))
     processor = load_image_processor(name, trust_remote_code=trust)
     model = load_classifier(name, task="image", label_names=label_names, seed=seed, trust_remote_code=trust)
+    if options.get(OPTION) == LINEAR:
+        use_linear_head(model)
     return Network(model, ImageInputs(processor, steps, statistics))
 
 

@@ -20,6 +20,7 @@ from calmix.report.pages.page import (
     Verdict,
     write_page,
 )
+from calmix.report.run.metrics_section import WEIGHTED
 from calmix.report.run.reliability import reliability_chart
 from calmix.report.run.verdict import WORDS, noise_limit, tone_of
 from calmix.report.tables import Table, metrics_table
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
     from calmix.calibration.predictions import Predictions
 
 STAGES = {"uncalibrated": "before", "calibrated": "after"}
-CROSS_VALIDATED = "cross-validated: fitted five times on four fifths of the rows, measured on the last fifth"
+CROSS_VALIDATED = (
+    "cross-validated: fitted five times on four fifths of the rows, measured on the last fifth; intervals "
+    "are about the rows, without the uncertainty of the fit"
+)
+INCLUDES_FIT = "intervals after calibration include the uncertainty of the fit: other rows to fit on"
+WITHOUT_FIT = "intervals after calibration are about the measured rows, without the uncertainty of the fit"
 NOTHING_HELD_OUT = (
     "no metric is held out: there are too few rows for cross-validation. Measure the result on other "
     "labelled rows before you trust it"
@@ -52,6 +58,9 @@ def held_out_table(result: Mapping[str, Any], keys: Sequence[str] | None = None)
     notes = table.notes
     if any(found["measured"] == "cross-validated" for found in held_out.values()):
         notes = (*notes, f"* {CROSS_VALIDATED}")
+    after = [found["after"] for found in held_out.values() if found["measured"] == "held-out"]
+    if any("ece_ci" in one for one in after):
+        notes = (*notes, INCLUDES_FIT if all(one.get("ci_includes_fit") for one in after) else WITHOUT_FIT)
     return replace(table, caption="Held-out metrics before and after calibration", rows=rows, notes=notes)
 
 
@@ -103,10 +112,12 @@ def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut])
         Fact("Fitted on", str(result["fitted_on"])),
     ]
     facts.append(Fact("Rows", f"{result['n']:,}"))
-    if result["temperature"] is not None:
+    if result["temperature"] is not None and named != "isotonic":  # there it is that of the first step
         facts.append(Fact("Temperature", f"{result['temperature']:.4f}"))
     facts.append(Fact("Folded into the model", "yes" if result["folded"] else "no"))
     said: list[Block] = [Prose(f"{conclusion(result)}.")]
+    if any("effective_n" in found["before"] for found in result["held_out"].values()):
+        said.append(Prose(WEIGHTED))
     said += [Prose(note, "note") for note in result["notes"]]
     said += [Prose(warning, "warning") for warning in result["warnings"]]
     measured: list[Block] = (
@@ -134,38 +145,35 @@ def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut])
 def answer_sentence(result: Mapping[str, Any]) -> str:
     """Whether calibration helped, on rows that it was not fitted on.
 
-    >>> better = {"before": {"nll": 0.7}, "after": {"nll": 0.5}}
-    >>> worse = {"before": {"nll": 0.5}, "after": {"nll": 0.6}}
+    >>> better, unclear, worse = ({"nll_difference": {"ci": ci}} for ci in ([-2, -1], [-1, 1], [1, 2]))
     >>> answer_sentence({"held_out": {"test": better}, "already_calibrated": False})
-    'Calibration helped on `test`: the probabilities of held-out rows are less wrong (NLL).'
-    >>> answer_sentence({"held_out": {"validation": better, "test": worse}, "already_calibrated": False})
-    'Calibration helped on `validation`, but not on `test`, by the NLL of held-out rows.'
+    'Calibration helped on `test`, by the NLL of held-out rows.'
+    >>> answer_sentence({"held_out": {"validation": unclear, "test": worse}, "already_calibrated": False})
+    'Calibration hurt on `test` and had no significant effect on `validation`, by the NLL of held-out rows.'
     """
     if result["already_calibrated"]:
         return "The model is calibrated already: nothing changes."
     if not result["held_out"]:
         return "It is unknown whether calibration helped: no rows were held out."
-    gains = {
-        f"`{name}`": found["before"]["nll"] - found["after"]["nll"]
-        for name, found in result["held_out"].items()
-    }
-    helped = " and ".join(name for name, gain in gains.items() if gain > 0)
-    others = " and ".join(name for name, gain in gains.items() if gain <= 0)
-    if not others:
-        return f"Calibration helped on {helped}: the probabilities of held-out rows are less wrong (NLL)."
-    if not helped:
-        return f"Calibration did not help on {others}, by the NLL of held-out rows."
-    return f"Calibration helped on {helped}, but not on {others}, by the NLL of held-out rows."
+    named: dict[str, list[str]] = {"helped": [], "hurt": [], "had no significant effect": []}
+    for name, found in result["held_out"].items():
+        low, high = found["nll_difference"]["ci"]
+        effect = "helped" if high < 0 else "hurt" if low > 0 else "had no significant effect"
+        named[effect].append(f"`{name}`")
+    parts = [f"{effect} on {' and '.join(names)}" for effect, names in named.items() if names]
+    return f"Calibration {' and '.join(parts)}, by the NLL of held-out rows."
 
 
 def held_out_verdict(name: str, found: Mapping[str, Any]) -> Verdict:
     """How far the confidence can be trusted after calibration."""
-    after = found["after"]
+    after, change = found["after"], found["nll_difference"]
     tone = tone_of(after)
+    low, high = change["ci"]
+    difference = f"{change['difference']:+.4f} [{low:+.4f}, {high:+.4f}]".replace("-", "−")
     return Verdict(
         tone,
         f"{name}: confidence {WORDS[tone]}.",
-        f"NLL from {found['before']['nll']:.4f} to {after['nll']:.4f}, ECE from "
+        f"NLL from {found['before']['nll']:.4f} to {after['nll']:.4f} ({difference}), ECE from "
         f"{100 * found['before']['ece']:.2f} to {100 * after['ece']:.2f} % on {after['n']:,} rows; a "
         f"perfectly calibrated model shows an ECE of up to {100 * noise_limit(after):.2f} %.",
     )

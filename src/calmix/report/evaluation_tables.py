@@ -29,6 +29,8 @@ OUTSIDE_DIFFERENCE_NOTE = (
     "for it"
 )
 
+SLICES_WITH_FIT = "intervals include the uncertainty of the fit of the calibrator"
+
 
 def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
     """A row for every file; the metrics of `keys` that were measured."""
@@ -86,6 +88,7 @@ def slice_table(sliced: Mapping[str, Any]) -> Table:
             Column("Gap", "mean confidence minus accuracy, in points: above 0 is overconfident"),
         ),
         rows=rows,
+        notes=(SLICES_WITH_FIT,) if sliced["slices"][0].get("ci_includes_fit") else (),
     )
 
 

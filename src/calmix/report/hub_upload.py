@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from calmix.io.records import PARSER_ERRORS, parser_words
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError
 
@@ -47,18 +48,22 @@ def upload(
 
     check_repository(repository)
     files = dict(model_files(run))
+    try:
+        card = hub_card(
+            run.model_card_file.read_text(encoding="utf-8"),
+            name=repository.rpartition("/")[2],
+            license=license,
+            languages=languages,
+            datasets=datasets,
+        )
+    except PARSER_ERRORS as error:
+        problem = f"not the model card of a run ({parser_words(error)})"
+        raise UserError(problem, file=run.model_card_file, remedy="restore it, or train again") from None
     token = token or get_token()
     if token is None:
         raise UserError("no token of the Hugging Face Hub", remedy="run 'hf auth login', or set HF_TOKEN")
     if endpoint is None and not is_reachable():
         raise UserError("the Hugging Face Hub cannot be reached", remedy="connect to it and push again")
-    card = hub_card(
-        run.model_card_file.read_text(encoding="utf-8"),
-        name=repository.rpartition("/")[2],
-        license=license,
-        languages=languages,
-        datasets=datasets,
-    )
     operations = [
         CommitOperationAdd(name, card.encode("utf-8") if name == CARD else str(file))
         for name, file in files.items()

@@ -36,7 +36,7 @@ from calmix.report.pages.page import (
 )
 from calmix.report.run.history import history_chart
 from calmix.report.run.run_facts import check_blocks, configuration_blocks
-from calmix.report.run.verdict import WORDS, judged_splits, place_words, tone_of
+from calmix.report.run.verdict import WITHIN_NOISE, WORDS, judged_splits, place_words, tone_of
 from calmix.report.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def label_verdict(subject: str, found: Mapping[str, Any]) -> Verdict:
     """How many labels have a probability that can be trusted, and which have not."""
     tones = {name: tone_of(one) for name, one in found["per_label"].items()}
     off = [name for name, tone in tones.items() if tone == "bad"]
-    within = sum(tone == "good" for tone in tones.values())
+    within = sum(tone in WITHIN_NOISE for tone in tones.values())
     worst: Tone = "bad" if off else "fair" if within < len(tones) else "good"
     text = (
         f"{within} of {len(tones)} labels are within the noise of perfect calibration on {found['n']:,} "
@@ -118,7 +118,7 @@ def label_verdict(subject: str, found: Mapping[str, Any]) -> Verdict:
         more = f" and {len(off) - 5} more" if len(off) > 5 else ""
         text += f" Cannot be trusted: {', '.join(off[:5])}{more}."
     if found.get("in_sample"):
-        text += " Scaling and thresholds were fitted on these very rows, which flatters them."
+        text += " Scaling and thresholds were fitted on these rows, so the numbers are optimistic."
     words = "can be trusted for most labels" if worst == "bad" and 2 * len(off) < len(tones) else WORDS[worst]
     return Verdict(worst, f"{subject}: the probability of a label {words}.", text)
 
@@ -223,7 +223,7 @@ def _reading(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
         "A label is predicted from its threshold on. Thresholds maximise F1 on the validation rows; they are "
         "in calibration.json and in model/config.json, and `calmix predict` uses them.",
         f"ECE uses {metrics['ece_bins']} bins of equal width on the probability of the label. It is above "
-        "zero even for a perfect model: compare it with the noise floor.",
+        "zero even for a perfectly calibrated model: compare it with the noise floor.",
         "Macro is the mean over labels, micro counts every decision about a row and a label once.",
     ]
     where = [split for split, stages in metrics["splits"].items() if stages["calibrated"].get("in_sample")]

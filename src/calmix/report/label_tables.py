@@ -20,9 +20,7 @@ from calmix.report.tables import (
 )
 
 LABELS_SHOWN = 50
-IN_SAMPLE_NOTE = (
-    "in-sample: scaling and thresholds were fitted on these very rows, so the numbers flatter them"
-)
+IN_SAMPLE_NOTE = "in-sample: scaling and thresholds were fitted on these rows, so the numbers are optimistic"
 OVERALL = (
     Column("n", "rows"),
     Column("Subset acc. %", "rows whose labels are all right"),

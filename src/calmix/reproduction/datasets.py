@@ -26,7 +26,6 @@ from calmix.user_error import UserError, argument
 
 DATASETS_FILE = Path(__file__).parent / "presets" / "datasets.yaml"
 VALIDATION_FRACTION = 0.1
-KINDS = ("single", "pair", "choice", "image")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from calmix.io.parser_errors import refusing
+from calmix.io.records import PARSER_ERRORS, parser_words
 from calmix.mixing.catalogue import check_method
 from calmix.reproduction.preset import (
     DIRECTIONS,
@@ -28,11 +30,11 @@ from calmix.reproduction.preset import (
     Model,
     Preset,
     PresetArm,
+    Published,
     Row,
     Scale,
     Task,
 )
-from calmix.reproduction.published import Published
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
@@ -42,7 +44,7 @@ KEYS = (
 )  # fmt: skip
 TASK_KEYS = ("title", "dataset", "outside", "without", "training", "arms", "only")
 MODEL_KEYS = ("model", "training", "taught", "tasks", "arms")
-ROW_KEYS = ("model", "arm", "stage")
+ROW_KEYS = ("model", "arm", "stage", "not_run")
 CLAIM_KEYS = (
     "statement", "place", "arm", "against", "metric", "columns", "direction", "stage", "against_stage",
     "model", "reported", "margin",
@@ -57,6 +59,7 @@ OWN = {"train", "validation", "test", "output", "method", "method_options", "see
        "device", "threads", "trust_remote_code"}  # fmt: skip
 TRAINING_KEYS = tuple(option.name for option in dataclasses.fields(TrainConfig) if option.name not in OWN)
 SPREADS = ("std", "sem")
+OWN_PAPER = "own"
 
 
 def load_preset(file: Path, name: str | None = None) -> Preset:
@@ -65,9 +68,12 @@ def load_preset(file: Path, name: str | None = None) -> Preset:
         raise UserError("no such preset file", file=file, remedy="see 'calmix reproduce --list'")
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"not valid YAML ({' '.join(str(error).split())})", file=file) from error
-    return PresetReader(file).read(content, name or f"{file.parent.name}/{file.stem}")
+    except PARSER_ERRORS as error:
+        raise UserError(f"not valid YAML ({parser_words(error)})", file=file) from error
+    # A file may be named without its directory, and a name that begins with a slash is a path of its own.
+    name = name or f"{file.absolute().parent.name or OWN_PAPER}/{file.stem}"
+    with refusing("not a preset", file, "compare it with one of src/calmix/reproduction/presets"):
+        return PresetReader(file).read(content, name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +106,12 @@ class PresetReader:
         if value not in names:
             raise self.unknown(f"{where} is {value!r}", str(value), names)
         return str(value)
+
+    def plain_name(self, name: str, where: str) -> str:
+        """A name that becomes a part of a file's name: it must not lead to another directory."""
+        if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
+            raise self.wrong(f"{where}: {name!r} is not a name", "give one without slashes")
+        return name
 
     def count(self, value: Any, where: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -170,7 +182,7 @@ class PresetReader:
                     self.one_of(arm, preset.arms, f"models: {model.key}: arm")
 
     def model(self, key: str, value: Any, before: Model | None = None) -> Model:
-        where = f"models: {key}"
+        where = f"models: {self.plain_name(key, 'models')}"
         given = self.table(value, where, MODEL_KEYS)
         network = given.get("model", before.model if before else None)
         if not network:
@@ -185,7 +197,7 @@ class PresetReader:
         )
 
     def task(self, key: str, value: Any, before: Task | None = None) -> Task:
-        where = f"tasks: {key}"
+        where = f"tasks: {self.plain_name(key, 'tasks')}"
         given = self.table(value, where, TASK_KEYS)
         outside = self.table(given.get("outside"), f"{where}: outside")
         if before is not None:
@@ -195,9 +207,12 @@ class PresetReader:
         return Task(
             key,
             title=str(given.get("title", before.title if before else key)),
-            dataset=str(given.get("dataset", before.dataset if before else key)),
-            outside={column: str(name) for column, name in outside.items()},
-            without=tuple(given.get("without", before.without if before else ())),
+            dataset=self.plain_name(str(given.get("dataset", before.dataset if before else key)), where),
+            outside={column: self.plain_name(str(name), where) for column, name in outside.items()},
+            without=tuple(
+                self.plain_name(str(name), where)
+                for name in given.get("without", before.without if before else ())
+            ),
             training=self.training(given.get("training"), f"{where}: training"),
             arms=self.table(given.get("arms"), f"{where}: arms") or (before.arms if before else {}),
             only=tuple(given.get("only", before.only if before else ())),
@@ -243,6 +258,11 @@ class PresetReader:
             row = self.table(content, where, ROW_KEYS)
             if preset.analysis:
                 rows.append(Row(title, "", "", UNCALIBRATED))
+                continue
+            if "not_run" in row:
+                if len(row) > 1:
+                    raise self.wrong(f"{where}: not_run and more", "a row that is not run has no arm")
+                rows.append(Row(title, "", "", UNCALIBRATED, str(row["not_run"])))
                 continue
             rows.append(
                 Row(

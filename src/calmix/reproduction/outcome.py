@@ -149,7 +149,16 @@ def find_outcomes(directory: Path) -> list[Outcome]:
         raise UserError(
             "no such directory", file=directory, remedy=f"give the {argument('output')} of a reproduction"
         )
-    found = [Outcome.read(file) for scale in SCALES for file in sorted(directory.glob(f"*/*-{scale}.json"))]
+    found = []
+    for file in (file for scale in SCALES for file in sorted(directory.glob(f"*/*-{scale}.json"))):
+        outcome = Outcome.read(file)
+        if outcome_file(directory, outcome.preset, outcome.scale) != file:  # pages go where the names say
+            raise UserError(
+                f"the outcome of {outcome.preset!r} at {outcome.scale!r} is in the file of another",
+                file=file,
+                remedy="restore it, or run the reproduction again",
+            )
+        found.append(outcome)
     order = {name: place for place, name in enumerate(preset_names())}
     return sorted(found, key=lambda one: (order.get(one.preset, len(order)), SCALES.index(one.scale)))
 

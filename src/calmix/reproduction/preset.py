@@ -9,11 +9,10 @@ columns it is tested on, and the direction the paper reports.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from calmix.reproduction.published import Published
 
 UNCALIBRATED, CALIBRATED, MC_DROPOUT = "uncalibrated", "calibrated", "mc_dropout"
 STAGES = (UNCALIBRATED, CALIBRATED, MC_DROPOUT)
@@ -36,6 +35,38 @@ METRICS = {
 # Of data out of distribution, whose labels say nothing.
 DETECTION_METRICS = ("auroc", "confidence")
 Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed number, in the unit of the table, and what stands behind its ±."""
+
+    value: float
+    spread: float | None = None
+
+    @classmethod
+    def parse(cls, cell: Any) -> Published | None:
+        """A cell of a preset; None for a number that the text at hand does not have.
+
+        >>> Published.parse("90.04 ± 0.3")
+        Published(value=90.04, spread=0.3)
+        >>> Published.parse(7.7), Published.parse(None)
+        (Published(value=7.7, spread=None), None)
+        """
+        if cell is None:
+            return None
+        value, _, spread = str(cell).partition("±")
+        found = cls(float(value), float(spread) if spread.strip() else None)
+        if isinstance(cell, bool) or not math.isfinite(found.value):
+            raise ValueError(cell)
+        return found
+
+    def __str__(self) -> str:
+        """
+        >>> str(Published(90.04, 0.3)), str(Published(7.7))
+        ('90.04 ± 0.3', '7.7')
+        """
+        return f"{self.value:g}" if self.spread is None else f"{self.value:g} ± {self.spread:g}"
 
 
 @dataclass(frozen=True)
@@ -90,12 +121,13 @@ class PresetArm:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: an arm of a model, at a stage."""
+    """A line of the table: an arm of a model, at a stage. `not_run` says why a line has no arm."""
 
     title: str
     model: str
     arm: str
     stage: str
+    not_run: str = ""
 
 
 @dataclass(frozen=True)

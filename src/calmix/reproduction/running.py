@@ -61,7 +61,7 @@ def run_preset(preset: Preset, options: Options, source: Path | None = None) -> 
         raise UserError("the output is a file", file=options.output, remedy="name a directory")
     outcome = Outcome(preset.name, options.scale, command_of(preset, options, source), __version__)
     if preset.analysis:
-        from calmix.reproduction.settings import analyse
+        from calmix.reproduction.analyses import analyse
 
         outcome = analyse(preset, outcome)
         outcome.write(options.output)

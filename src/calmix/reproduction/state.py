@@ -25,8 +25,9 @@ class ClaimState:
     column: str
     state: str
     command: str
-    scale: str | None = None
     found: JudgedEffect | None = None
+    stand_in: str | None = None
+    """The data set that was tested in place of the paper's."""
 
 
 def claim_states(presets: Sequence[Preset], outcomes: Sequence[Outcome]) -> list[ClaimState]:
@@ -51,14 +52,23 @@ def _state(
     for outcome in outcomes:
         for found in verdicts[outcome.scale]:
             if (found.claim.key, found.effect.column) == (claim.key, column):
-                command, scale = outcome.command, outcome.scale
-                return ClaimState(preset, claim, column, found.verdict.word, command, scale, found)
+                tested = outcome.data.get(column)
+                stand_in = tested if tested != dataset_of(preset, column) else None
+                return ClaimState(preset, claim, column, found.verdict.word, outcome.command, found, stand_in)
     if preset.analysis:
         return ClaimState(preset, claim, column, NOT_RUN, f"calmix reproduce {preset.name} --output OUT")
     small = is_tested(preset, claim, column, SMALL)
     scale = SMALL if small else FULL
     command = f"calmix reproduce {preset.name} --scale {scale} --data-dir DATA --output OUT"
     return ClaimState(preset, claim, column, NOT_RUN if small else UNTESTED, command)
+
+
+def dataset_of(preset: Preset, column: str) -> str | None:
+    """The paper's data set of a column; None for noise and for what needs no data."""
+    if preset.analysis:
+        return None
+    task = preset.task_of(column)
+    return task.dataset if column == task.key else task.outside.get(column)
 
 
 def is_tested(preset: Preset, claim: Claim, column: str, scale: str) -> bool:

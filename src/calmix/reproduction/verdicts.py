@@ -22,6 +22,7 @@ from calmix.experiments.significance import ALPHA, Spread, p_value
 from calmix.reproduction.preset import EQUAL, LOWER
 
 HELD, REVERSED, UNDECIDED = "held", "reversed", "undecided"
+WITHIN_NOISE = "both arms are within the noise floor"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def judge(evidence: Evidence, level: float = ALPHA) -> Verdict:
         return Verdict(word, reason, low, high, level)
 
     if evidence.is_within_noise:
-        return say(UNDECIDED, "both arms are within the noise floor")
+        return say(UNDECIDED, WITHIN_NOISE)
     if evidence.direction == EQUAL:
         margin = evidence.margin or 0.0
         if -margin <= low and high <= margin:

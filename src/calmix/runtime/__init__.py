@@ -11,5 +11,4 @@ optional_packages  What `pip install calmix` alone does not bring: training, and
 processes          Which of several processes this is, as torchrun and accelerate say it
 progress           Progress on standard error: a bar on a terminal, plain lines otherwise
 randomness         Random draws as pure functions of what they are for
-thread_waiting     How the threads of a computation wait for each other
 """

@@ -15,6 +15,8 @@ NOISES = ("gaussian",)
 NONE, BALANCED, NATURAL = "none", "balanced", "natural"
 SAMPLINGS = (NATURAL, BALANCED)
 TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
+PERTURBED = "perturbed"
+"""The `calibrator` that is fitted on perturbed validation rows."""
 MULTI_LABEL = "multi_label_classification"
 """The `problem_type` of a checkpoint whose labels are independent of each other."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -28,8 +30,8 @@ def quiet(trainer: Trainer) -> None:
     trainer.remove_callback(ProgressCallback)
 
 
-class Progress(TrainerCallback):
-    """Steps done, the running epoch, and what each evaluation found."""
+class Bar:
+    """A bar on a terminal; elsewhere nothing is drawn, and lines are due now and then."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -38,12 +40,10 @@ class Progress(TrainerCallback):
         self.task: Any = None
         self.said_at = time.monotonic()
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not state.is_world_process_zero:
-            return
+    def start(self, total: int, completed: int = 0) -> None:
         if self.console.is_terminal:
             self.bars = Bars(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
@@ -51,13 +51,39 @@ class Progress(TrainerCallback):
                 transient=True,
             )
             self.bars.start()
-            self.task = self.bars.add_task(self.title, total=state.max_steps, completed=state.global_step)
+            self.task = self.bars.add_task(self.title, total=total, completed=completed)
+
+    def show(self, completed: int, line: str) -> None:
+        """Move the bar; without one, the line, if the last one was some time ago."""
+        if self.bars is not None:
+            self.bars.update(self.task, completed=completed)
+        elif time.monotonic() - self.said_at > SECONDS_BETWEEN_LINES:
+            self.say(f"{self.title}: {line}")
+
+    def say(self, line: str) -> None:
+        self.said_at = time.monotonic()
+        if self.bars is not None:
+            self.bars.console.print(printable(line), highlight=False, markup=False)
+        else:
+            say(line)
+
+    def stop(self) -> None:
+        """Take the bar away and give the terminal its cursor back, also after an interrupt."""
+        if self.bars is not None:
+            self.bars.stop()
+            self.bars = None
+
+
+class Progress(Bar, TrainerCallback):
+    """Steps done, the running epoch, and what each evaluation found."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            self.start(state.max_steps, state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.bars is not None:
-            self.bars.update(self.task, completed=state.global_step)
-        elif state.is_world_process_zero and time.monotonic() - self.said_at > SECONDS_BETWEEN_LINES:
-            self.say(f"{self.title}: step {state.global_step} of {state.max_steps}")
+        if state.is_world_process_zero:
+            self.show(state.global_step, f"step {state.global_step} of {state.max_steps}")
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         metrics = kwargs.get("metrics") or {}
@@ -74,15 +100,25 @@ class Progress(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.stop()
 
-    def stop(self) -> None:
-        """Take the bar away and give the terminal its cursor back, also after an interrupt."""
-        if self.bars is not None:
-            self.bars.stop()
-            self.bars = None
 
-    def say(self, line: str) -> None:
-        self.said_at = time.monotonic()
-        if self.bars is not None:
-            self.bars.console.print(printable(line), highlight=False, markup=False)
-        else:
-            say(line)
+class RowProgress(Bar):
+    """Counts predicted rows; says nothing on work that is done within a few seconds, but for the bar."""
+
+    def __init__(self, title: str, total: int) -> None:
+        super().__init__(title)
+        self.total, self.done = total, 0
+        self.start(total)
+
+    def advance(self, rows: int) -> None:
+        self.done += rows
+        self.show(self.done, f"{self.done:,} of {self.total:,} rows")
+
+
+@contextmanager
+def counting_rows(title: str, total: int) -> Iterator[RowProgress]:
+    """The bar is taken away at the end, also after an interrupt."""
+    progress = RowProgress(title, total)
+    try:
+        yield progress
+    finally:
+        progress.stop()

@@ -7,7 +7,7 @@ optimization/      Optimisers and schedules beside those of the Trainer
 pipeline/          From files to a finished run: prepare, stages, the store of runs, fingerprints
 targets/           Class weights and balanced sampling, and the correction of the prior
 arguments          `MixupArguments`: the arguments of `transformers.Trainer`, and those that mixup adds
-configuration      `TrainConfig`: every option of a run, declared once and checked
+configuration      `TrainConfig`: every option of a run, declared once
 default_settings   Learning rate and epochs where the user gives none
 epoch_predictions  The predictions of every epoch on the test sets
 epoch_rules        By what the epoch of a run is kept: the rules of `--select-by`
@@ -18,6 +18,7 @@ hf_compat          What calmix relies on in the Trainer beyond its documented in
 journal            The record of a run in progress: sums of every epoch
 learning           Whether a run has learned anything: signs that it has not, and what to change
 model_settings     Settings of training that suit the built-in networks, where the user gives none
+option_checks      Checks between options: what needs another one, and what does not go with it
 options            How an option of training is declared, and what follows from it
 recording          The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`
 selection          What is measured after every epoch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from calmix.runtime.option_values import (
     DYNAMICS,
     NATURAL,
     NONE,
+    PERTURBED,
     SAMPLINGS,
     parse_bins,
     parse_class_weights,
@@ -22,7 +22,7 @@ from calmix.runtime.option_values import (
     parse_trackers,
 )
 from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
-from calmix.training.optimization.options import parse_optimizer, read_schedule
+from calmix.training.option_checks import check_together
 from calmix.training.options import (
     COMMON,
     DATA,
@@ -33,9 +33,7 @@ from calmix.training.options import (
     check_known,
     option,
     options_of,
-    reference,
 )
-from calmix.user_error import UserError, argument
 
 if TYPE_CHECKING:
     from calmix.data.columns import ColumnNames
@@ -44,50 +42,17 @@ ALL_ROWS = "all"
 NO_TEACHER = "none"
 SAMPLES = ("stratified", "random")
 TEMPERATURE_FITS = ("optimum", "grid")
-PERTURBED = "perturbed"
 CALIBRATORS = ("temperature", "temperature-bias", "vector", "structured", "auto", PERTURBED)
 REGIONS = (ALL_ROWS, "easy", "ambiguous", "hard", "easy+ambiguous")
 METHODS = (
     "plain, aum-saliency, cls-mixup, erl, features-only, focal, informed-mixup, input-mixup, "
     "kernel-warping, manifold-mixup, on-off-manifold, rankmixup, regmixup or tdmixup"
 )
-# Fields of the Trainer that calmix itself decides beside those that an option sets.
-BEST_EPOCH = argument("select_by")
-DECIDED = {
-    "output_dir": argument("output"),
-    "use_cpu": argument("device"),
-    "method_options": argument("method_options"),
-    "save_strategy": argument("checkpoint_steps"),
-    "save_only_model": argument("checkpoint_steps"),
-    "save_total_limit": argument("checkpoint_steps"),
-    "load_best_model_at_end": BEST_EPOCH,
-    "metric_for_best_model": BEST_EPOCH,
-    "greater_is_better": BEST_EPOCH,
-    "eval_delay": BEST_EPOCH,
-    "prediction_loss_only": BEST_EPOCH,
-    "push_to_hub": "'calmix push'",
-    "dataloader_drop_last": "all rows",
-}
-# The least values of Trainer fields that transformers itself takes unchecked.
-LEAST_OF_TRAINER = {
-    "gradient_accumulation_steps": 1,
-    "per_device_eval_batch_size": 1,
-    "eval_accumulation_steps": 1,
-    "dataloader_num_workers": 0,
-    "warmup_steps": 0,
-    "weight_decay": 0,
-    "max_grad_norm": 0,
-}
 # Fields of the Trainer that decide what trackers are told, and nothing about the result.
 REPORTING = (
     "run_name", "project", "trackio_space_id", "trackio_bucket_id", "trackio_static_space_id",
     "logging_strategy", "logging_steps", "logging_first_step",
 )  # fmt: skip
-# Fields of the Trainer that have no effect beside these options.
-REPLACED = {
-    "optimizer": ("optim", "optim_args", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"),
-    "schedule": ("lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "warmup_ratio"),
-}
 # Chosen by model and rows where nobody gives them; a teacher that is trained first may have its own.
 TEACHERS_OWN = {"learning_rate": "teacher_learning_rate", "epochs": "teacher_epochs"}
 LARGEST_SEED = 2**32 - 1  # numpy takes no larger one
@@ -189,7 +154,8 @@ class TrainConfig:
     )
 
     model_options: dict[str, Any] = option(
-        {}, "NAME=VALUE of a randomly initialised network, such as dropout=0.3.",
+        {}, "NAME=VALUE of a randomly initialised network, such as dropout=0.3; head=linear of a checkpoint: "
+        "one layer on [CLS].",
         TRAINING, affects="content",
     )
     label_smoothing: float = option(
@@ -238,7 +204,7 @@ class TrainConfig:
         TRAINING, trainer="schedule",
     )
     augment: str | None = option(
-        None, "Augmentation of training images: crop,flip,rotation. Default: none.", TRAINING
+        None, "Augmentation of training images: crop, flip, rotation, resized. Default: none.", TRAINING
     )
     max_length: int = option(256, "Longer texts are truncated to this many tokens.", TRAINING, least=4)
     student_layers: int | None = option(
@@ -313,7 +279,7 @@ class TrainConfig:
     )
     distill_temperature: float = option(
         1.0, "Temperature of teacher and student in the distillation loss.",
-        DISTILLATION, above=0, needs="teacher", trainer="distill_temperature", formerly="tau",
+        DISTILLATION, above=0, most=1000, needs="teacher", trainer="distill_temperature", formerly="tau",
     )
     label_weight: float = option(
         0.5, "α, the weight of the method's own loss on the labels; that of the teacher is 1 - α.",
@@ -382,77 +348,7 @@ class TrainConfig:
             object.__setattr__(self, "teacher", ())
         for name, declared in OPTIONS.items():
             object.__setattr__(self, name, declared.check(getattr(self, name)))
-        for name, declared in OPTIONS.items():
-            if (
-                declared.needs
-                and not getattr(self, declared.needs)
-                and getattr(self, name) != declared.default
-            ):
-                needed = argument(declared.needs) if "_" in declared.needs else f"a {declared.needs}"
-                raise UserError(
-                    f"{argument(name)} without {needed}", remedy=f"give {argument(declared.needs)}"
-                )
-        if self.unlabelled and self.label_weight == 1:
-            raise UserError(
-                f"{argument('unlabelled')} rows are learned from the teacher, and "
-                f"{argument('label_weight', 1)} leaves it out",
-                remedy=f"give a {argument('label_weight')} below 1",
-            )
-        if self.temperature_fit == "grid" and self.calibrator not in ("temperature", PERTURBED):
-            raise UserError(
-                f"{argument('temperature_fit', 'grid')} is about a temperature, and "
-                f"{argument('calibrator')} is {self.calibrator}",
-                remedy="leave one of them out",
-            )
-        if self.aum_filter and self.train_region == ALL_ROWS:
-            raise UserError(
-                f"{argument('aum_filter')} filters a region",
-                remedy=f"give {argument('train_region', 'easy')} or {argument('train_region', 'ambiguous')}",
-            )
-        if self.keep_epoch_predictions and self.freeze_layers and self.freeze_cache != "off":
-            raise UserError(
-                f"{argument('keep_epoch_predictions')} needs the frozen layers to run in every epoch",
-                remedy=f"give {argument('freeze_cache', 'off')}",
-            )
-        if self.lora is not None:
-            from calmix.models.lora import parse_lora
-
-            parse_lora(self.lora)
-        self._check_trainer()
-        if self.has_label_sets:
-            check_multi_label(self)
-        if self.augment is not None:
-            from calmix.data.images.augmentation import parse_steps
-
-            parse_steps(self.augment)
-        if any(getattr(self, name) is not None for name in OPTIONS if name.endswith("_column")):
-            self.columns()
-
-    def _check_trainer(self) -> None:
-        """Nothing that calmix decides is set behind its back, and nothing in vain."""
-        if self.freeze_layers is not None and self.trainer.get("torch_compile"):
-            raise UserError(
-                f"{argument('freeze_layers')} does not work with torch_compile",
-                remedy="leave one of them out",
-            )
-        for name in self.trainer:
-            if name in OWNED:
-                raise UserError(f"trainer: {name} is calmix's own", remedy=f"use {OWNED[name]}")
-        for name, least in LEAST_OF_TRAINER.items():
-            check_trainer_number(name, self.trainer.get(name), least)
-        if self.trainer.get("eval_strategy", "epoch") not in ("epoch", "steps"):
-            raise UserError("trainer: without evaluation no epoch can be chosen", remedy="use epoch or steps")
-        for own, read in (("optimizer", parse_optimizer), ("schedule", read_schedule)):
-            given = getattr(self, own)
-            if given is None:
-                continue
-            read(given)
-            for name in REPLACED[own]:
-                if name in self.trainer:
-                    raise UserError(
-                        f"trainer: {name} has no effect beside {argument(own, given)}",
-                        remedy=f"say it with {argument(own, 'NAME:OPTION=VALUE')}",
-                    )
+        check_together(self, OPTIONS)
 
     @property
     def batch_size_of_first_stage(self) -> int:
@@ -545,61 +441,8 @@ class TrainConfig:
         ]
 
 
-def check_multi_label(config: TrainConfig) -> None:
-    """Refuse what has no meaning for rows of several labels, before anything is read."""
-    from calmix.mixing.catalogue import method_cards
-
-    cards = method_cards()
-    if config.method in cards and not cards[config.method].multi_label:
-        able = ", ".join(name for name, card in cards.items() if card.multi_label)
-        raise UserError(
-            f"{config.method} is not defined for rows of several labels", remedy=f"choose one of {able}"
-        )
-    for name in SINGLE_LABEL:
-        if getattr(config, name) != DEFAULTS[name]:
-            raise UserError(
-                f"{argument(name)} is not defined for rows of several labels", remedy="leave it out"
-            )
-    if config.select_by not in MULTI_LABEL_RULES:
-        raise UserError(
-            f"{argument('select_by', config.select_by)} is not defined for rows of several labels",
-            remedy=f"choose one of {', '.join(MULTI_LABEL_RULES)}",
-        )
-
-
-def check_trainer_number(name: str, value: Any, least: float) -> None:
-    """Refuse what is not a finite number of at least `least`; YAML reads 1e-2 as text.
-
-    >>> check_trainer_number("weight_decay", "1e-2", 0)
-    >>> check_trainer_number("gradient_accumulation_steps", -1, 1)
-    Traceback (most recent call last):
-    calmix.user_error.UserError: trainer: gradient_accumulation_steps is -1; give a number of at least 1
-    """
-    if value is None:
-        return
-    try:
-        is_valid = not isinstance(value, bool) and least <= float(value) < math.inf
-    except (TypeError, ValueError):
-        is_valid = False
-    if not is_valid:
-        raise UserError(f"trainer: {name} is {value}", remedy=f"give a number of at least {least}")
-
-
-# Options that mean nothing where a row has several labels.
-SINGLE_LABEL = (
-    "teacher", "class_weights", "sampling", "label_smoothing", "weight_column", "annotations_column",
-    "label_prob_columns", "label_map", "drop_unlabelled", "choices_column", "train_region", "aum_filter",
-    "plain_run", "slice", "temperature_fit", "keep_epoch_predictions", "dynamics", "calibrator",
-)  # fmt: skip
-MULTI_LABEL_RULES = (NLL_AFTER_TEMPERATURE, "nll", "last")
 OPTIONS = options_of(TrainConfig)
 DEFAULTS: dict[str, Any] = {name: declared.default for name, declared in OPTIONS.items()}
 FORMERLY = {declared.formerly: name for name, declared in OPTIONS.items() if declared.formerly}
 # Mean nothing without a teacher.
 TAUGHT = ("teacher", *(name for name, declared in OPTIONS.items() if declared.needs == "teacher"))
-OWNED = {found.trainer: argument(name) for name, found in OPTIONS.items() if found.trainer} | DECIDED
-
-
-def options_reference() -> str:
-    """Every option of a run in Markdown, for the documentation."""
-    return reference(OPTIONS)

@@ -73,6 +73,8 @@ class ValidationFacts:
     at_bound: str | None = None
     nll_at_lowest: float = math.inf
     """The NLL at the lowest temperature that passes."""
+    is_weighted: bool = False
+    """Whether the metrics of the run count weights or soft labels, which the signs do not."""
 
     @classmethod
     def of(
@@ -89,6 +91,7 @@ class ValidationFacts:
             temperature=temperature,
             at_bound=at_bound,
             nll_at_lowest=float(log_loss_rows(validation.with_temperature(lowest)).mean()),
+            is_weighted=validation.is_weighted,
         )
 
 
@@ -209,9 +212,10 @@ def _majority_sign(facts: ValidationFacts) -> str | None:
     p = above_majority(facts.right, facts.rows, facts.majority_share)
     if p <= SIGNIFICANCE or facts.nll <= (1 - LEAST_GAIN) * facts.entropy:
         return None
+    counted = " (every row once, by its most frequent label)" if facts.is_weighted else ""
     return (
-        f"validation accuracy {facts.right / facts.rows:.1%} is not significantly above the share of the "
-        f"largest class, {facts.majority_share:.1%} (binomial test, n = {facts.rows:,}, p = {p:.2f})"
+        f"validation accuracy {facts.right / facts.rows:.1%}{counted} is not significantly above the share "
+        f"of the largest class, {facts.majority_share:.1%} (binomial test, n = {facts.rows:,}, p = {p:.2f})"
     )
 
 

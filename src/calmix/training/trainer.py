@@ -61,6 +61,7 @@ from calmix.training.targets.mixin import TargetsMixin
 from calmix.user_error import UserError, argument
 
 UNUSED_TOKENS = ("[unused0]", "<unused0>", "[unused1]")
+PREFLIGHT_ROWS = 4
 
 
 class MixupTrainer(
@@ -210,14 +211,14 @@ class MixupTrainer(
         labels = label_column(self.train_dataset)
         return len(self.train_dataset) if labels is None else labelled_count(labels)  # type: ignore[arg-type]
 
-    def preflight(self, rows: int = 4, *, is_taught: bool = False) -> None:
+    def preflight(self, *, is_taught: bool = False) -> None:
         """One step on a few rows that changes nothing: what a method cannot do with this network or tokenizer
         is refused before anything is written."""
         self.check_balance(self.groups, is_taught=is_taught)
         for depth in self.method.depths(self.mix_points.head):
             self.mix_points.check(depth)
         dataset: Any = self.train_dataset
-        keyed = [(key, dataset[key.position]) for key in next(iter(self.batches))[:rows]]
+        keyed = [(key, dataset[key.position]) for key in next(iter(self.batches))[:PREFLIGHT_ROWS]]
         inputs = KeyedCollator(self.data_collator, self._accepted_features())(keyed)
         self.keys = inputs.pop(BatchKeys.NAME)
         model: Any = self.model

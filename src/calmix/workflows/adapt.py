@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calmix.data.objects import is_place
-from calmix.user_error import UserError, argument
+from calmix.user_error import UserError, argument, check_least
 from calmix.workflows.calibrate import CalibrationResult
 from calmix.workflows.data_arguments import GivenData
-from calmix.workflows.options import output_directory
+from calmix.workflows.options import check_max_length, output_directory
 from calmix.workflows.result import Result
 from calmix.workflows.run import model_directory
 
@@ -106,18 +106,9 @@ def adapt(
         )
     if method is not None and unlabelled is None:
         raise UserError(f"{argument('method')} needs {argument('unlabelled')}", remedy="leave it out")
-    model = model_directory(source, "source")
-    if not model.is_dir():
-        raise UserError("no such run or checkpoint", file=model, remedy="check the path")
-
-    from calmix.workflows.multi_label import is_multi_label_model
-
-    if is_multi_label_model(model):
-        raise UserError(
-            "adapting is for rows of one label, and this model gives several",
-            file=model,
-            remedy="fit the scaling of every label on labelled rows with 'calmix calibrate'",
-        )
+    check_least("seed", seed, 0)
+    check_max_length(max_length)
+    model = model_to_adapt(source)
     names = {
         "text_column": text_column,
         "pair_column": pair_column,
@@ -171,6 +162,23 @@ def adapt(
     return AdaptationResult(place, {**found.result, "report": str(report)})
 
 
+def model_to_adapt(source: Any) -> Path:
+    """The run or checkpoint that a source means."""
+    model = model_directory(source, "source")
+    if not model.is_dir():
+        raise UserError("no such run or checkpoint", file=model, remedy="check the path")
+
+    from calmix.workflows.multi_label import is_multi_label_model
+
+    if is_multi_label_model(model):
+        raise UserError(
+            "adapting is for rows of one label, and this model gives several",
+            file=model,
+            remedy="fit the scaling of every label on labelled rows with 'calmix calibrate'",
+        )
+    return model
+
+
 def suggest_labels(
     source: Any,
     unlabelled: Any,
@@ -205,7 +213,8 @@ def suggest_labels(
         "image": image_column,
     }
     given = GivenData.with_columns({f"{kind}_column": name for kind, name in names.items()})
-    model = model_directory(source, "source")
+    check_least("seed", seed, 0)
+    model = model_to_adapt(source)
 
     from calmix.inference.adaptation.label_request import suggest_rows
 

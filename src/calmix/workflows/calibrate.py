@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calmix.data.objects import is_place
 from calmix.user_error import UserError, argument
 from calmix.workflows.data_arguments import GivenData
-from calmix.workflows.options import output_directory
+from calmix.workflows.options import check_max_length, output_directory
 from calmix.workflows.result import Record, Result
 from calmix.workflows.run import model_directory
 
@@ -95,7 +95,6 @@ class CalibrationResult(Result):
         return [held_out_table(self.content, HEADLINE_KEYS)] if self.content["held_out"] else []
 
     def headings(self) -> list[str]:
-        """What stands over the table."""
         fitted = f"{self.content['method']} fitted on {self.content['n']} rows of {self.content['fitted_on']}"
         # The temperature of isotonic regression is that of its first step.
         if self.temperature is None or self.content["method"] == "isotonic":
@@ -115,9 +114,6 @@ class CalibrationResult(Result):
             *(f"calibrated predictions: {file}" for file in found["predictions"]),
             f"report: {self.report}",
         ]
-
-    def __str__(self) -> str:
-        return "\n".join([*self.headings(), super().__str__()])
 
 
 def _record(value: Any) -> Any:
@@ -162,6 +158,7 @@ def calibrate(
     from calmix.calibration.predictions import Predictions
 
     place = output_directory(output)
+    check_max_length(max_length)
     if fit_on is None:
         raise UserError("nothing to fit on", remedy=f"give {argument('fit_on')} with a split or a file")
     names = {

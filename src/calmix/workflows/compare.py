@@ -41,10 +41,15 @@ class Comparison(DrawnResult):
         """A comparison that was made before, rendered again; nothing is trained."""
         from calmix.experiments.comparison import load, with_margin
 
-        return describe(with_margin(load(Path(path)), margin), Path(output or path))
+        return describe(with_margin(load(Path(path)), margin), Path(path), Path(output or path))
 
     def __fspath__(self) -> str:
         return str(self.path)
+
+    @property
+    def directory(self) -> Path:
+        """Where its runs are: `path`, unless it was opened with another `output`."""
+        return Path(self.content["directory"])
 
     @property
     def recommendation(self) -> Record:
@@ -71,7 +76,7 @@ class Comparison(DrawnResult):
         calibrated on validation. Writes `ensemble.json` and calibrated predictions of every split."""
         from calmix.experiments.seed_ensemble import SeedEnsemble
 
-        return Record(SeedEnsemble.of(self.path, arm or self.best_arm).write(Path(output)))
+        return Record(SeedEnsemble.of(self.directory, arm or self.best_arm).write(Path(output)))
 
     def student(self, output: str | Path, arm: str | None = None, **options: Any) -> Run:
         """One network that learns from all seeds of one method, on the rows and with the settings of the
@@ -81,7 +86,7 @@ class Comparison(DrawnResult):
         from calmix.training.configuration import TrainConfig
         from calmix.workflows.distill import distill_run
 
-        members = SeedEnsemble.of(self.path, arm or self.best_arm).members
+        members = SeedEnsemble.of(self.directory, arm or self.best_arm).members
         made = TrainConfig.from_dict(members[0].config()).as_dict()
         own = (
             "method",
@@ -148,6 +153,7 @@ class Comparison(DrawnResult):
             *(f"  {line}" for line in found["lines"]),
             *(line for line in advice if line),
             *(f"note: {note}" for note in found["notes"]),
+            *(f"slices: {sentence}" for sentence in self.content.get("slice_sentences", [])),
             *(f"failed: {one['arm']}, seed {one['seed']}: {one['reason']}" for one in self.failures),
             *(f"{name + ':':8}{path}" for name, path in places.items() if path),
         ]
@@ -247,22 +253,23 @@ def run_comparison(config: CompareConfig) -> Comparison:
     """Compare, and write the summary and the reports."""
     from calmix.experiments.comparison import compare as make_comparison
 
-    return describe(make_comparison(config), config.directory)
+    return describe(make_comparison(config), config.directory, config.directory)
 
 
-def describe(results: Results, directory: Path) -> Comparison:
-    """Write the summary and the report; the recommended model gets what `train` gives: card and report."""
+def describe(results: Results, directory: Path, output: Path) -> Comparison:
+    """Write the summary and the report to `output`. The recommended model gets a card and a report,
+    unless the comparison is only read."""
     from calmix.experiments.comparison import report_data
     from calmix.report.comparison.comparison_report import write_comparison_report
     from calmix.report.comparison.comparison_tables import write_markdown_summary
     from calmix.report.model_card import write_model_card
     from calmix.report.run.run_report import write_run_report
 
-    directory.mkdir(parents=True, exist_ok=True)
-    found = Comparison(directory, report_data(results, directory))
-    write_markdown_summary(dict(found.content), directory / "summary.md")
+    output.mkdir(parents=True, exist_ok=True)
+    found = Comparison(output, report_data(results, directory, output))
+    write_markdown_summary(dict(found.content), output / "summary.md")
     write_comparison_report(dict(found.content), found.report)
-    if found.best is not None:
+    if found.best is not None and output == directory:
         write_model_card(found.best.directory)
         write_run_report(found.best.directory)
     return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from calmix.runtime.option_values import parse_bins
 from calmix.user_error import UserError, argument, check_least
+from calmix.workflows.options import check_max_length
 from calmix.workflows.result import DrawnResult, Record, place_of
 
 if TYPE_CHECKING:
@@ -196,7 +197,13 @@ def evaluate(
     """
     check_least("seed", seed, 0)
     check_least("batch_size", batch_size, 1)
+    check_max_length(max_length)
     counts = parse_bins(bins)
+    if (model is None) != (data is None):
+        missing = argument("data" if data is None else "model")
+        raise UserError(
+            f"{argument('model')} and {argument('data')} belong together", remedy=f"give {missing} too"
+        )
 
     from calmix.calibration.files.column_mapping import ColumnMapping
     from calmix.calibration.files.file_evaluation import evaluate_sources
@@ -215,6 +222,17 @@ def evaluate(
         label_separator=label_separator,
         label_columns=label_columns,
     )
+    columns = {
+        "text": text_column, "pair": pair_column, "choices": choices_column, "label": label_column,
+        "id": id_column, "image": image_column, "weight": weight_column,
+    }  # fmt: skip
+    settings = {
+        "max_length": max_length, "batch_size": batch_size, "device": device,
+        "trust_remote_code": trust_remote_code,
+    }  # fmt: skip
+    measuring: dict[str, Any] = {
+        "bins": counts, "closed": closed, "notion": notion, "intervals": intervals, "seed": seed,
+    }  # fmt: skip
     named = named_sources(sources, from_logits)
     asked_of = {"slice": slice, "ensemble": ensemble or None, "mc_dropout": mc_dropout}
     from calmix.workflows.multi_label import evaluate_multi_label, is_multi_label
@@ -225,32 +243,19 @@ def evaluate(
                 named,
                 mapping,
                 from_logits,
-                None if model is None and data is None else (model, data),
-                {
-                    "text": text_column, "pair": pair_column, "label": label_column, "id": id_column,
-                    "image": image_column,
-                },
-                {
-                    "max_length": max_length, "batch_size": batch_size, "device": device,
-                    "trust_remote_code": trust_remote_code,
-                },
-                notion=notion,
+                None if model is None else (model, data),
+                columns,
+                settings,
                 refused=[name for name, value in asked_of.items() if value is not None],
-                measuring={"bins": counts, "closed": closed, "intervals": intervals, "seed": seed},
+                **measuring,
             )
-        )  # fmt: skip
+        )
     opened: list[Source] = [
         source
         for place, (name, given) in enumerate(named.items())
         for source in open_given(given, name, place, mapping, from_logits, notes)
     ]
     rows: list[Any] = [list(named.values())[source.origin] for source in opened]
-    settings = {
-        "max_length": max_length,
-        "batch_size": batch_size,
-        "device": device,
-        "trust_remote_code": trust_remote_code,
-    }
     if ensemble:
         from calmix.calibration.files.ensemble import ensemble_sources
 
@@ -270,39 +275,22 @@ def evaluate(
                 remedy=f"name a run, or give {argument('model')} and {argument('data')}",
             )
         opened += dropped
-    if model is not None and data is not None:
+    if model is not None:
         from calmix.data.columns import ColumnNames
         from calmix.inference.network_sources import predicted_sources
         from calmix.workflows.data_arguments import GivenData
         from calmix.workflows.run import model_directory
 
-        columns = {
-            "text": text_column,
-            "pair": pair_column,
-            "choices": choices_column,
-            "label": label_column,
-            "id": id_column,
-            "image": image_column,
-            "weight": weight_column,
-        }
         given = GivenData(ColumnNames.from_options(**columns))
         asked = (model_directory(model, "model"), given.source(data, "data"), columns, settings, mc_dropout)
         predictions = predicted_sources(*asked, seed=seed, origin=len(opened))
         rows = [*rows, data] if len(opened) == len(rows) else rows
         opened += predictions
-    elif model is not None or data is not None:
-        missing = argument("data" if data is None else "model")
-        raise UserError(
-            f"{argument('model')} and {argument('data')} belong together", remedy=f"give {missing} too"
-        )
     if not opened:
         raise UserError(
             "nothing to evaluate",
             remedy=f"name predictions files or runs, or give {argument('model')} and {argument('data')}",
         )
-    measuring: dict[str, Any] = {
-        "bins": counts, "closed": closed, "notion": notion, "intervals": intervals, "seed": seed,
-    }  # fmt: skip
     result = evaluate_sources(opened, **measuring)
     if slice is not None:
         from calmix.workflows.slices import evaluate_source_slices

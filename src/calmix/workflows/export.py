@@ -128,7 +128,7 @@ def export(
                     file=source.path,
                     remedy="use the checkpoint itself",
                 )
-        if found["validation"].rises(tolerance=tolerance):
+        if found["validation"].nll_rises(tolerance):
             raise UserError(
                 f"8-bit weights raise the NLL of validation rows by more than {tolerance} nats, even "
                 "with a new temperature",
@@ -136,7 +136,8 @@ def export(
                 remedy=f"export without {argument('int8')}, or allow more with {argument('tolerance')}",
             )
         for beside in source.model.iterdir():
-            if beside.is_file() and beside.suffix not in WEIGHTS:
+            # A link in a run of somebody else may lead to any file of this machine.
+            if beside.is_file() and not beside.is_symlink() and beside.suffix not in WEIGHTS:
                 shutil.copyfile(beside, fresh / beside.name)
         write_predictions(fresh / "predictions" / "validation.parquet", found["validation"].after)
         content = {

@@ -22,6 +22,9 @@ from calmix.runtime.option_values import MULTI_LABEL
 from calmix.user_error import UserError, argument
 from calmix.workflows.result import place_of
 
+# Columns of rows that have several labels: neither choices nor weights are defined for them.
+LABEL_COLUMNS = ("text", "pair", "label", "id", "image")
+
 
 def evaluate_multi_label(
     named: Mapping[str, Any],
@@ -33,7 +36,7 @@ def evaluate_multi_label(
     *,
     notion: str,
     refused: Sequence[str],
-    measuring: Mapping[str, Any],
+    **measuring: Any,
 ) -> dict[str, Any]:
     """The metrics of sources by name; `network` is a model and the labelled data that it predicts."""
     for option in refused:
@@ -94,25 +97,21 @@ def _predicted(
     *,
     origin: int,
 ) -> MultiLabelSource:
-    if model is None or data is None:
-        missing = argument("data" if data is None else "model")
-        raise UserError(
-            f"{argument('model')} and {argument('data')} belong together", remedy=f"give {missing} too"
-        )
-
     from calmix.workflows.data_arguments import GivenData
     from calmix.workflows.run import model_directory
 
     path = model_directory(model, "model")
 
-    from calmix.inference.label_predictions import predict_label_rows
+    from calmix.inference.prediction import predict_label_rows
     from calmix.inference.saved_classifier import open_classifier
 
     classifier = open_classifier(path)
     classifier.check_multi_label()
     if settings["max_length"] is not None:
         classifier = replace(classifier, max_length=settings["max_length"])
-    named = classifier.label_columns(mapping.label_separator, mapping.label_columns, **columns)
+    named = classifier.label_columns(
+        mapping.label_separator, mapping.label_columns, **{name: columns[name] for name in LABEL_COLUMNS}
+    )
     given = GivenData(named).source(data, "data")
     passed = {name: value for name, value in settings.items() if name != "max_length"}
     predictions = predict_label_rows(classifier, given, named, passed)[1]

@@ -35,6 +35,12 @@ def training_config(options: Mapping[str, Any]) -> tuple[TrainConfig, GivenData]
     return TrainConfig.from_dict(with_model_settings(values), trust_remote_code=trust), data
 
 
+def check_max_length(given: int | None) -> None:
+    """The limit of tokens of a verb that trains nothing has the bounds that it has in training."""
+    if given is not None:
+        OPTIONS["max_length"].check(given)
+
+
 def plain_value(name: str, value: Any) -> Any:
     """Runs and paths among the options by their names."""
     if name in DATA:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calmix.experiments.executors import EXECUTORS
 from calmix.reproduction.outcome import JudgedEffect, Outcome, judged
 from calmix.reproduction.preset import SCALES, SMALL, Preset
-from calmix.user_error import UserError, argument
+from calmix.runtime.option_values import check_device_name
+from calmix.user_error import UserError, argument, check_least
 from calmix.workflows.result import Result
 
 if TYPE_CHECKING:
@@ -103,6 +105,14 @@ def reproduce(
     """
     if scale not in SCALES:
         raise UserError(f"{argument('scale')} is {scale!r}", remedy=f"choose one of {', '.join(SCALES)}")
+    for name, count in {"workers": workers, "threads": threads}.items():
+        if count is not None:
+            check_least(name, count, 1)
+    if executor not in EXECUTORS:
+        raise UserError(
+            f"{argument('executor')} is {executor!r}", remedy=f"choose one of {', '.join(EXECUTORS)}"
+        )
+    check_device_name(device)
 
     from calmix.reproduction.catalogue import find_preset, preset_names
 

@@ -19,7 +19,11 @@ WIDTH = 110
 
 
 class Result:
-    """Shown by tables first, then by lines of text; a subclass says by which."""
+    """Shown by headings, tables and lines of text; a subclass says by which."""
+
+    def headings(self) -> list[str]:
+        """What stands over the tables."""
+        return []
 
     def tables(self) -> list[Table]:
         """The tables of what was found."""
@@ -36,7 +40,8 @@ class Result:
         console = Console(file=stream, width=WIDTH, color_system=None)
         for table in self.tables():
             console.print(table.to_rich())
-        return stream.getvalue() + "\n".join(map(printable, self.lines()))
+        below = stream.getvalue() + "\n".join(map(printable, self.lines()))
+        return "\n".join([*self.headings(), below])
 
     def __repr__(self) -> str:
         return str(self)

@@ -225,7 +225,8 @@ class Run(DrawnResult):
         """What is wrong with what was learned; nothing, most of the time."""
         from calmix.report.learning import learning_lines
 
-        return list(learning_lines(self.directory.metrics()))
+        fitted = self.directory.calibration()["warnings"] if self.directory.is_multi_label else []
+        return [*learning_lines(self.directory.metrics()), *map(str, fitted)]
 
     def lines(self) -> list[str]:
         from calmix.report.learning import learning_notes
@@ -236,11 +237,18 @@ class Run(DrawnResult):
             *(f"{check['severity']}: {check['split']}: {check['message']}" for check in checks),
             *([f"rows:   {rows}"] if rows.is_file() else []),
             *(f"note: {note}" for note in learning_notes(self.directory.metrics())),
+            *(f"{name}: {line}" for name, lines in self._slice_sentences().items() for line in lines),
             self._folded(),
             f"model:  {self.model_path}",
             *([] if self.perturbed_path is None else [f"for an unknown domain: {self.perturbed_path}"]),
             f"report: {self.report}",
         ]
+
+    def _slice_sentences(self) -> dict[str, list[str]]:
+        splits = self.directory.metrics()["splits"]
+        return {
+            name: split["calibrated"].get("slices", {}).get("sentences", []) for name, split in splits.items()
+        }
 
     def _folded(self) -> str:
         if self.directory.is_multi_label:

@@ -17,14 +17,17 @@ def evaluate_source_slices(
 ) -> list[dict[str, Any]]:
     """For every source its metrics per value of the column; `places` is where each source has its rows from:
     a file, a data frame or a dict of columns."""
-    from calmix.calibration.files.file_evaluation import joined
+    from calmix.calibration.files.file_evaluation import joined, together
     from calmix.calibration.slices import evaluate_slices
 
     found = []
     for source, place in zip(sources, places, strict=True):
         values = column_values(place, column)
+        fit = None
+        if source.fit is not None and settings.get("intervals", True):
+            fit = source.fit.uncertainty(), together(list(source.fit.before()))
         try:
-            sliced = evaluate_slices(joined(source), values, column=column, **settings)
+            sliced = evaluate_slices(joined(source), values, column=column, fit=fit, **settings)
         except ValueError as error:
             raise UserError(str(error), file=source.name) from None
         found.append({"file": source.name, **sliced.as_dict()})

@@ -55,6 +55,19 @@ def test_a_function_without_minimum_stops_where_nothing_is_left_to_gain():
     assert solution.steps < 40
 
 
+class Vanishing(Unbounded):
+    """As `Unbounded`, but where the curvature has vanished the step is nothing but rounding."""
+
+    def newton_step(self, gradient):
+        return super().newton_step(gradient) if self.value[0] > 1e-12 else np.array([-25.0])
+
+
+def test_a_last_step_of_rounding_alone_is_not_taken():
+    solution = damped_newton(Vanishing(), np.zeros(1))
+    assert solution.converged
+    assert solution.value < 1e-12
+
+
 def test_a_step_that_never_improves_ends_the_search_unconverged():
     solution = damped_newton(NotANumber(), np.zeros(1))
     assert not solution.converged

@@ -12,11 +12,11 @@ import yaml
 
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files import file_evaluation
-from calmix.calibration.files.file_evaluation import evaluate_files
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.calibration.uncertainty.paired_accuracy import accuracy_difference_limits
 from calmix.user_error import UserError
+from evaluated_files import evaluate_files
 
 ROWS, CLASSES = 400, 3
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calmix.calibration.calibrators.temperature import TemperatureScaling
-from calmix.calibration.files.file_evaluation import evaluate_files
 from calmix.calibration.files.prediction_files import iterate_predictions, read_predictions
 from calmix.calibration.files.rounded_probabilities import decimal_digits, restore_rounded, rounded_digits
 from calmix.calibration.predictions import Predictions
 from calmix.user_error import UserError
+from evaluated_files import evaluate_files
 
 
 def drawn(classes, seed, rows=2000, scale=3.0, sharpness=2.0):

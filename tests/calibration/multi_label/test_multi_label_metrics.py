@@ -128,6 +128,17 @@ def test_temperature_is_the_regression_without_an_intercept():
     assert not fitted.bias_.any()
 
 
+@pytest.mark.parametrize("method", ["platt", "temperature"])
+def test_labels_about_which_the_logits_say_nothing_are_named(method):
+    logits, targets = sample(rows=600)
+    turned = np.column_stack([logits[:, 0], -logits[:, 1]])
+    given = MultiLabelPredictions.from_logits(turned, targets[:, :2], label_names=("told", "silent"))
+    with pytest.warns(UserWarning) as said:
+        LabelScaling(method).fit(given)
+    (message,) = [str(warning.message) for warning in said]
+    assert "silent" in message and "told" not in message
+
+
 def test_a_label_that_no_row_has_stays_as_it_is_and_is_named(predictions):
     with pytest.warns(UserWarning, match="never"):
         fitted = LabelScaling().fit(predictions)
@@ -139,7 +150,8 @@ def test_a_label_that_no_row_has_stays_as_it_is_and_is_named(predictions):
 def test_a_label_that_the_logits_rank_the_wrong_way_keeps_its_ranking_and_its_share():
     logits, targets = sample(rows=600)
     reversed_ = -logits[:, :3]
-    fitted = LabelScaling().fit(reversed_, targets[:, :3])
+    with pytest.warns(UserWarning, match="the logits say nothing about these labels"):
+        fitted = LabelScaling().fit(reversed_, targets[:, :3])
     assert (fitted.scale_ == 0.01).all()
     np.testing.assert_allclose(
         fitted.predict_proba(reversed_).mean(axis=0), targets[:, :3].mean(axis=0), atol=1e-9

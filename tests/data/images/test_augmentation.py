@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 
 from calmix.data.batches.sampler import EpochBatchSampler, KeyedRows
 from calmix.data.images import pixels
-from calmix.data.images.augmentation import BORDER, Augmentation, cropped, epoch_draws, parse_steps, rotated
+from calmix.data.images.augmentation import (
+    BORDER,
+    Augmentation,
+    cropped,
+    epoch_draws,
+    parse_steps,
+    part_draws,
+    part_of,
+    resized_part,
+    rotated,
+)
 from calmix.data.images.pixels import PixelCollator, PixelStatistics, ProcessorCollator, encode_images
 from calmix.data.images.stored import as_pnm
 from calmix.data.rows import Rows
@@ -53,6 +63,28 @@ def test_a_row_is_changed_as_its_draws_say():
         if flip < 0.5:
             expected = expected[:, ::-1]
         assert np.array_equal(augmentation(image, position, 2), expected)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_part_has_the_area_and_the_shape_that_were_drawn(area, shape):
+    tall, wide = part_of(400, 400, area, shape)
+    assert 1 <= min(tall, wide) <= max(tall, wide) <= 400
+    if max(tall, wide) < 400:  # not cut off at the edge
+        assert tall * wide / 400**2 == pytest.approx(0.08 + 0.92 * area, rel=0.02)
+        assert 0.74 < tall / wide < 1.35
+
+
+def test_a_resized_part_is_the_image_or_a_window_of_it():
+    image = colour(1)[0]
+    assert np.array_equal(resized_part(image, 1.0, 0.5, 0.3, 0.7), image)
+    halves = np.zeros((16, 16, 3), dtype=np.uint8)
+    halves[8:] = 200  # a small part at the top sees nothing of the lower half
+    assert resized_part(halves, 0.0, 0.5, 0.0, 0.5).max() == 0
+    assert resized_part(halves, 0.0, 0.5, 0.999, 0.5).min() == 200
+    draws, parts = epoch_draws(5, 2, 40)[7], part_draws(5, 2, 40)[7]
+    expected = resized_part(image, *parts, draws[0], draws[1])
+    assert expected.shape == image.shape
+    assert np.array_equal(Augmentation(("resized",), seed=5, rows=40)(image, 7, 2), expected)
 
 
 def test_a_rotation_by_a_right_angle_is_numpys_and_nothing_is_lost_by_none():
@@ -106,7 +138,8 @@ def test_pixel_values_are_those_of_the_image_processor():
 
 
 def test_an_unknown_step_is_refused():
-    with pytest.raises(UserError, match="no such step 'mirror'; choose of crop, flip, rotation, or none"):
+    choices = "crop, flip, rotation, resized, or none"
+    with pytest.raises(UserError, match=f"no such step 'mirror'; choose of {choices}"):
         parse_steps("crop,mirror")
 
 

@@ -11,7 +11,7 @@ from calmix.data.batches.encoding import PaddingCollator, encode_rows
 from calmix.data.batches.epoch_order import epoch_batches
 from calmix.data.rows import Rows
 from calmix.dynamics.label_noise import plan_threshold_samples
-from calmix.dynamics.margins import margins
+from calmix.dynamics.margins import observe
 from calmix.models.loading import load_classifier, load_tokenizer
 from calmix.training.configuration import TrainConfig
 from calmix.training.label_noise import threshold_passes
@@ -58,7 +58,7 @@ def test_the_aum_is_that_of_a_network_with_one_class_more_trained_on_the_assigne
                 labels = inputs.pop("labels")
                 logits = model(**inputs).logits
                 assert logits.shape[1] == 3
-                seen[batch, epoch] = margins(logits.detach().numpy(), labels.numpy())
+                seen[batch, epoch] = observe(logits.detach().numpy(), labels.numpy()).margin
                 optimiser.zero_grad()
                 torch.nn.functional.cross_entropy(logits, labels).backward()
                 optimiser.step()

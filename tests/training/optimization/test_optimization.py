@@ -67,6 +67,8 @@ def test_the_rate_drops_with_the_epochs_through_the_trainer(make_trainer):
 def test_the_other_schedules():
     assert [read_schedule("constant")(epoch, 10) for epoch in (0, 5, 10)] == [1, 1, 1]
     assert [read_schedule("linear")(epoch, 10) for epoch in (0, 5, 10)] == [1, 0.5, 0]
+    warmed = read_schedule("step:epochs=[6]:factor=0.5:warmup=4")
+    assert [warmed(epoch, 10) for epoch in (0, 1, 4, 5, 6)] == [0, 0.25, 1, 1, 0.5]
     # 30, 60 and 80 % of 200 epochs are the paper's 60, 120 and 160.
     for epoch in (0, 59, 60, 119, 120, 159, 160, 199):
         written_out = read_schedule("step:epochs=[60,120,160]:factor=0.5")(epoch, 200)
@@ -102,6 +104,8 @@ def test_fields_of_the_trainer_that_would_not_be_looked_at_are_refused(trainer, 
         (read_schedule, "cosine", "no such schedule 'cosine'"),
         (read_schedule, "step:factor=2", "give a factor above 0 and at most 1"),
         (read_schedule, "step:epochs=soon", "give epochs as a list"),
+        (read_schedule, "step:warmup=soon", "give warmup in epochs"),
+        (read_schedule, "linear:warmup=-1", "give warmup in epochs"),
     ],
 )
 def test_what_cannot_be_is_refused(read, text, said):

@@ -336,3 +336,16 @@ def test_killed_in_any_stage_and_resumed_gives_the_same_bits(reviews, encoders, 
                 threshold_pass.pop("was_trained")
     assert guidance[0] == guidance[1]
     shutil.rmtree(tmp_path / "cache-whole")
+
+
+def test_a_guided_method_with_soft_labels_takes_fewer_validation_rows_than_it_is_tried_on(
+    calmix, encoders, tmp_path
+):
+    lines = [f"a {('warm', 'dull')[n % 2]} film {n},{n % 3 / 2}" for n in range(24)]
+    rows = [f"{line},{1 - float(line.rpartition(',')[2])}" for line in lines]
+    (tmp_path / "soft.csv").write_text("\n".join(["text,p_good,p_bad", *rows]) + "\n")
+    code, _, err = calmix(
+        "train", "--train", tmp_path / "soft.csv", "--model", encoders("bert", layers=1), "--method",
+        "aum-saliency", "--label-prob-columns", "p_*", "--epochs", "1", "--output", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, err

@@ -18,6 +18,8 @@ from calmix.calibration.input_checks import Floats
 _MOST_STEPS = 100
 # Half the decrement is what is left to gain. From here the next step ends below the value's rounding.
 _LAST_DECREMENT = 1e-13
+# Of the values of a mean loss, with room to spare.
+_ROUNDING = 1e-10
 
 
 class Objective(ABC):
@@ -60,8 +62,12 @@ def damped_newton(objective: Objective, start: Floats) -> Solution:
         step = objective.newton_step(gradient)
         decrement = -float(gradient @ step)
         if decrement <= _LAST_DECREMENT:
-            parameters = parameters + step
-            return Solution(parameters, objective.evaluate(parameters)[0], steps + 1, True)
+            last = parameters + step
+            reached = objective.evaluate(last)[0]
+            # Where the Hessian has all but vanished, as on separable rows, the step may be rounding alone.
+            if reached > value + _ROUNDING:
+                return Solution(parameters, value, steps, True)
+            return Solution(last, reached, steps + 1, True)
         length = 1.0
         while True:
             trial = parameters + length * step

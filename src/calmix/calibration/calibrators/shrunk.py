@@ -115,12 +115,18 @@ class Optima(NamedTuple):
 
 
 def shrunk_optima(
-    logits: npt.NDArray[Any], labels: Integers, weights: Floats, penalties: Floats, *, biases: bool = True
+    logits: npt.NDArray[Any],
+    labels: npt.NDArray[Any],
+    weights: Floats,
+    penalties: Floats,
+    *,
+    biases: bool = True,
 ) -> Optima:
     """The optima of several problems about the same rows, solved side by side.
 
-    `weights` [problems, rows] sum to one in every problem; there is one of `penalties` for each.
-    Cross-validation is such a set of problems: a row that is left out has no weight.
+    `labels` are class indices [rows] or soft labels [rows, C]. `weights` [problems, rows] sum to one in every
+    problem; there is one of `penalties` for each. Cross-validation is such a set of problems: a row that is
+    left out has no weight.
     """
     loss = ScaleBiasLosses(logits, labels, weights, penalties, biases=biases)
     parameters = np.repeat(loss.anchor[None], len(weights), axis=0)
@@ -172,15 +178,21 @@ class ScaleBiasLosses:
     """
 
     def __init__(
-        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats, penalties: Floats, *, biases: bool
+        self,
+        logits: npt.NDArray[Any],
+        labels: npt.NDArray[Any],
+        weights: Floats,
+        penalties: Floats,
+        *,
+        biases: bool,
     ) -> None:
-        rows, classes = logits.shape
+        classes = logits.shape[1]
         self.z: Floats = logits - logits.max(axis=1, keepdims=True).astype(np.float64)
         self.weights = weights
         self.penalty = penalties
-        one_hot = np.eye(classes)[labels]
-        gold = weights @ self.z[np.arange(rows), labels]
-        self.gold: Floats = np.concatenate([gold[:, None], weights @ one_hot], axis=1)
+        targets = np.eye(classes)[labels] if labels.ndim == 1 else labels
+        gold = weights @ (targets * self.z).sum(axis=1)
+        self.gold: Floats = np.concatenate([gold[:, None], weights @ targets], axis=1)
         self.anchor: Floats = np.concatenate([[1.0], np.zeros(classes)])
         self.free = np.concatenate([[True], np.full(classes, biases)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from calmix.user_error import UserError, argument
 
@@ -70,16 +71,11 @@ class ColumnMapping:
     def from_options(
         cls,
         *,
-        label_column: str | None = None,
-        id_column: str | None = None,
         prob_columns: str | Sequence[str] | None = None,
         logit_columns: str | Sequence[str] | None = None,
         class_names: str | Sequence[str] | None = None,
-        positive_class: str | None = None,
-        weight_column: str | None = None,
-        multi_label: bool = False,
-        label_separator: str | None = None,
         label_columns: str | Sequence[str] | None = None,
+        **others: Any,
     ) -> ColumnMapping:
         """Lists as a command line gives them.
 
@@ -87,16 +83,11 @@ class ColumnMapping:
         ('p_cat', 'p_dog')
         """
         return cls(
-            label_column,
-            id_column,
-            split_names(prob_columns),
-            split_names(logit_columns),
-            split_names(class_names),
-            positive_class,
-            weight_column,
-            multi_label,
-            label_separator,
-            split_names(label_columns),
+            prob_columns=split_names(prob_columns),
+            logit_columns=split_names(logit_columns),
+            class_names=split_names(class_names),
+            label_columns=split_names(label_columns),
+            **others,
         )
 
     def __bool__(self) -> bool:

@@ -30,8 +30,7 @@ from calmix.calibration.evaluation import Measured, evaluate
 from calmix.calibration.files.column_mapping import ColumnMapping
 from calmix.calibration.files.prediction_files import Note, iterate_predictions, warn
 from calmix.calibration.integrations.streaming import RowFingerprint, StreamedEvaluation, evaluate_batches
-from calmix.calibration.metrics.binning import Closed
-from calmix.calibration.predictions import Notion, Predictions
+from calmix.calibration.predictions import Predictions
 from calmix.io.run_directory import RunDirectory
 from calmix.user_error import UserError, argument
 
@@ -97,39 +96,6 @@ class Evaluated:
     """Rows with weights or soft labels are measured, not compared."""
 
 
-def evaluate_files(
-    paths: Sequence[str | Path],
-    *,
-    bins: int | Sequence[int] = 15,
-    closed: Closed = "right",
-    notion: Notion = "top_label",
-    intervals: bool = True,
-    seed: int = 0,
-    columns: ColumnMapping | None = None,
-) -> dict[str, Any]:
-    """Evaluate predictions files (.parquet .csv .tsv .jsonl .json .npz) and run directories.
-
-    Gives `{"files": [{"file": ..., <the keys of evaluate>}], "differences": [...]}`. A run has two entries
-    for each of its splits, distinguished by `stage`: `calibrated`, what the saved model says, and
-    `uncalibrated`, before temperature scaling. A difference is `{"first", "second", "matched_by", "metric",
-    "difference", "ci"}` with first - second; where rows do not match, all but the names are None, and
-    `reason` says why. `notes`, if there are any, say what was done to rounded probabilities. `columns` says
-    what the columns of the files are where their names do not.
-    """
-    if not paths:
-        raise UserError("nothing to evaluate", remedy="name predictions files or runs")
-    notes: list[str] = []
-    sources = [
-        source
-        for place, path in enumerate(paths)
-        for source in open_sources(Path(path), origin=place, columns=columns, note=notes.append)
-    ]
-    result = evaluate_sources(
-        sources, bins=bins, closed=closed, notion=notion, intervals=intervals, seed=seed
-    )
-    return result | ({"notes": list(dict.fromkeys(notes))} if notes else {})
-
-
 def open_sources(
     path: Path, *, origin: int = 0, columns: ColumnMapping | None = None, note: Note = warn
 ) -> list[Source]:
@@ -178,17 +144,16 @@ def _run_sources(run: RunDirectory, origin: int) -> Iterator[Source]:
         yield Source(f"{name} (uncalibrated)", uncalibrated, origin, split, "uncalibrated")
 
 
-def evaluate_sources(
-    sources: Sequence[Source],
-    *,
-    bins: int | Sequence[int] = 15,
-    closed: Closed = "right",
-    notion: Notion = "top_label",
-    intervals: bool = True,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """`evaluate_files` for predictions from anywhere."""
-    settings: dict[str, Any] = {"bins": bins, "closed": closed, "notion": notion, "intervals": intervals}
+def evaluate_sources(sources: Sequence[Source], *, seed: int = 0, **settings: Any) -> dict[str, Any]:
+    """The metrics of every source, and the paired differences of those that hold the same rows;
+    `settings` are those of `RunningEvaluation`.
+
+    Gives `{"files": [{"file": ..., <the keys of evaluate>}], "differences": [...]}`. A run has two entries
+    for each of its splits, distinguished by `stage`: `calibrated`, what the saved model says, and
+    `uncalibrated`, before temperature scaling. A difference is `{"first", "second", "matched_by", "metric",
+    "difference", "ci"}` with first - second; where rows do not match, all but the names are None, and
+    `reason` says why.
+    """
     try:
         StreamedEvaluation(**settings)
     except ValueError as error:

@@ -81,7 +81,6 @@ def iterate_predictions(
     columns: ColumnMapping | None = None,
     *,
     batch_rows: int = 1 << 18,
-    with_ids: bool = True,
     note: Note = warn,
 ) -> Iterator[Predictions]:
     """The rows of a file in batches: parquet, csv, tsv and jsonl are streamed, json and npz read at once."""
@@ -90,7 +89,7 @@ def iterate_predictions(
     reading = PredictionFile(file, tables, columns, note=note)
     first_row = classes = 0
     for table in tables():
-        batch = reading.predictions(table, first_row=first_row, with_ids=with_ids)
+        batch = reading.predictions(table, first_row=first_row)
         classes = classes or batch.classes
         if batch.classes != classes:
             title = reading.columns(table.schema).title
@@ -138,7 +137,7 @@ class PredictionFile:
             ).find()
         return self._columns
 
-    def predictions(self, table: pa.Table, *, first_row: int = 0, with_ids: bool = True) -> Predictions:
+    def predictions(self, table: pa.Table, *, first_row: int = 0) -> Predictions:
         """Check the rows of a table; `first_row` is where it stands in the file, for error messages."""
         columns = self.columns(table.schema)
         scores = columns.scores(self.file, table, first_row=first_row)
@@ -153,7 +152,7 @@ class PredictionFile:
         labels: Any = np.zeros(len(table), dtype=np.int64)
         if columns.label is not None:
             labels = columns.labels(self.file, table, class_names, first_row=first_row)
-        ids = columns.row_ids(self.file, table, first_row=first_row) if with_ids else None
+        ids = columns.row_ids(self.file, table, first_row=first_row)
         if columns.kind == "probabilities":
             scores = self._restored(scores)
         elif not columns.is_told:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
 from calmix.calibration.calibrators.calibrator import Calibrator, load_calibrator
@@ -32,6 +35,18 @@ def calibrator_of_run(run: RunDirectory, metrics: Mapping[str, Any] | None = Non
     preset = "paper" if options.get("temperature_fit") == "grid" else None
     classes = len(metrics.get("label_names", ()))
     return TemperatureScaling.of(float(metrics["temperature"]), classes, preset=preset)
+
+
+def uncalibrated(calibrator: Calibrator, predictions: Predictions) -> Predictions:
+    """Predictions of a model with a calibrator in its head, as they are without it.
+
+    >>> halved = Predictions.from_logits([[1.0, 0.0]], [0])
+    >>> uncalibrated(TemperatureScaling.of(2.0, 2), halved).values.tolist()
+    [[2.0, 0.0]]
+    """
+    matrix, bias = calibrator.affine()
+    logits = np.linalg.solve(matrix, (predictions.values.astype(np.float64) - bias).T).T
+    return replace(predictions, values=np.ascontiguousarray(logits))
 
 
 def apply_calibrator(calibrator: Calibrator, predictions: Predictions) -> Predictions:

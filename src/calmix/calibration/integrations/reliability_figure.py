@@ -40,7 +40,7 @@ def reliability_figure(
         width,
         low[filled],
         color=COLOURS["band"],
-        label="noise of a perfect model",
+        label="noise of a perfectly calibrated model",
     )
     upper.plot([start, 1], [start, 1], color=COLOURS["grey"], linestyle="--", linewidth=1)
     sides: dict[Side, list[int]] = {}

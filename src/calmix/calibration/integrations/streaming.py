@@ -10,14 +10,14 @@ have (`notion="classwise"` keeps eight bytes a row and class).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from calmix.calibration.class_names import are_numbered
 from calmix.calibration.evaluation import Measured, RunningEvaluation
-from calmix.calibration.metrics.binning import Closed
-from calmix.calibration.predictions import Notion, Predictions
+from calmix.calibration.predictions import Predictions
 
 
 class RowFingerprint:
@@ -67,15 +67,8 @@ class RowFingerprint:
 class StreamedEvaluation(RunningEvaluation):
     """A `RunningEvaluation` that knows which rows it has seen, and measures once however often asked."""
 
-    def __init__(
-        self,
-        *,
-        bins: int | Sequence[int] = 15,
-        closed: Closed = "right",
-        notion: Notion = "top_label",
-        intervals: bool = True,
-    ) -> None:
-        super().__init__(bins=bins, closed=closed, notion=notion, intervals=intervals)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.fingerprint = RowFingerprint()
         self._measured: dict[int, Measured] = {}
 
@@ -90,22 +83,16 @@ class StreamedEvaluation(RunningEvaluation):
         return self._measured[seed]
 
 
-def evaluate_batches(
-    batches: Iterable[Predictions],
-    *,
-    bins: int | Sequence[int] = 15,
-    closed: Closed = "right",
-    notion: Notion = "top_label",
-    intervals: bool = True,
-) -> StreamedEvaluation:
-    """Take in all batches; `result()` then gives what `evaluate` gives for all rows at once.
+def evaluate_batches(batches: Iterable[Predictions], **settings: Any) -> StreamedEvaluation:
+    """Take in all batches; `result()` then gives what `evaluate` gives for all rows at once, with the same
+    settings.
 
     >>> rows = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1])
     >>> streamed = evaluate_batches([rows.rows(0, 1), rows.rows(1, 2)], bins=1).result()
     >>> streamed["n"], streamed["accuracy"], round(streamed["ece"], 4)
     (2, 0.5, 0.35)
     """
-    evaluation = StreamedEvaluation(bins=bins, closed=closed, notion=notion, intervals=intervals)
+    evaluation = StreamedEvaluation(**settings)
     for batch in batches:
         evaluation.update(batch)
     return evaluation

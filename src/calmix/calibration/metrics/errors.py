@@ -141,22 +141,6 @@ def overconfidence_error(
     return overconfidence(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
 
 
-def total_calibration_error(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    bins: int = 10,
-    closed: Closed = "left",
-    weights: npt.ArrayLike | None = None,
-) -> float:
-    """The gaps of all bins added up, unweighted; the defaults are those of its source.
-
-    >>> round(total_calibration_error([0.9, 0.9, 0.2], [1, 1, 1]), 6)
-    0.9
-    """
-    return total_error(equal_width_sums(confidence, correct, bins=bins, closed=closed, weights=weights))
-
-
 def adaptive_calibration_error(
     confidence: npt.ArrayLike,
     correct: npt.ArrayLike,

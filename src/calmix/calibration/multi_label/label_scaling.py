@@ -101,6 +101,14 @@ class LabelScaling(
                 f"{listed(unfitted)}",
                 stacklevel=2,
             )
+        if silent := [
+            name for name, scale in zip(X.label_names, self.scale_, strict=True) if _is_least(scale)
+        ]:
+            warnings.warn(
+                f"the logits say nothing about these labels of the fitting rows: {listed(silent)}; their "
+                "probabilities are nearly the same for all rows",
+                stacklevel=2,
+            )
         return self
 
     def _fit_label(self, logits: Floats, has_it: npt.NDArray[np.bool_]) -> tuple[float, float]:
@@ -209,6 +217,10 @@ def cross_validated_labels(
     return MultiLabelPredictions.from_logits(
         logits, predictions.targets, ids=predictions.ids, label_names=predictions.label_names
     )
+
+
+def _is_least(scale: float) -> bool:
+    return scale <= SMALLEST_SCALE * (1 + 1e-9)  # 1 / T rounds
 
 
 def _intercept(offset: Floats, share: float) -> float:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from calmix.calibration.adaptation import adapt_predictions
+from calmix.calibration.adaptation import adapt_predictions, with_design
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
+from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.column_mapping import ColumnMapping
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.held_out import HeldOut
-from calmix.calibration.input_checks import Floats
-from calmix.calibration.metrics.errors import expected_calibration_error
-from calmix.calibration.metrics.scores import log_loss_rows
-from calmix.calibration.predictions import Predictions
+from calmix.calibration.input_checks import Floats, check_weights
 from calmix.inference.calibrated_directory import (
     Calibrated,
     CalibrationSource,
@@ -64,18 +63,21 @@ def adapt_labelled(
         found = adapt_predictions(opened.fitting, weights=weights, biases=biases, seed=seed)
     except ValueError as error:
         raise UserError(str(error), file=labelled) from error
+    target = with_design(opened.fitting, weights)
+    fit = FitUncertainty.of(found.calibrator, target)
     held_out = {
         name: HeldOut(
             "held-out",
             before,
             calibrate_predictions(found.calibrator, before),
             before_in_sample=opened.is_run and name == "validation",
+            fit=fit,
         )
-        for name, before in opened.others.items()
+        for name, before in opened.unseen().items()
     }
-    if weights is None:
-        target = HeldOut("cross-validated", opened.fitting, found.held_out)
-        held_out = {Path(labelled).name: target, **held_out}
+    notes += opened.overlaps()
+    repeated = HeldOut("cross-validated", target, with_design(found.held_out, weights))
+    held_out = {Path(labelled).name: repeated, **held_out}
     facts = {
         "method": "shrunk",
         "already_calibrated": False,
@@ -83,7 +85,7 @@ def adapt_labelled(
         "adaptation": {
             **found.facts(),
             "sentence": found.sentence(),
-            "weighted": weighted_metrics(opened.fitting, found.held_out, weights),
+            "weighted": None if weights is None else weighted_metrics(repeated),
         },
         "notes": list(dict.fromkeys(notes)),
         "warnings": [*warnings, *found.notes],
@@ -123,7 +125,7 @@ def design_weights(labelled: str) -> Floats | None:
                 remedy="keep the column as 'calmix adapt --suggest' wrote it, or remove it",
             )
         values.append(weight)
-    return np.array(values)
+    return check_weights(values, rows=len(values))
 
 
 def without_training_rows(
@@ -176,23 +178,16 @@ def head_holds(
     return True, True
 
 
-def weighted_metrics(
-    before: Predictions, after: Predictions, weights: Floats | None
-) -> dict[str, Any] | None:
+def weighted_metrics(found: HeldOut) -> dict[str, Any]:
     """What the sample says about all rows that it was drawn from, before and by cross-validation after."""
-    if weights is None:
-        return None
+    stages = {
+        stage: evaluate(one, intervals=False)
+        for stage, one in (("before", found.before), ("after", found.after))
+    }
+    names = {"accuracy": "accuracy", "confidence": "mean_confidence", "nll": "nll", "ece": "ece"}
     return {
-        "effective_rows": float(weights.sum() ** 2 / (weights**2).sum()),
-        **{
-            stage: {
-                "accuracy": float(np.average(one.correct(), weights=weights)),
-                "confidence": float(np.average(one.confidence(), weights=weights)),
-                "nll": float(np.average(log_loss_rows(one), weights=weights)),
-                "ece": expected_calibration_error(one.confidence(), one.correct(), weights=weights),
-            }
-            for stage, one in (("before", before), ("after", after))
-        },
+        "effective_rows": stages["before"]["effective_n"],
+        **{stage: {name: measured[key] for name, key in names.items()} for stage, measured in stages.items()},
     }
 
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calmix.calibration.calibrators.calibrated_predictions import calibrate_predictions
 from calmix.calibration.calibrators.temperature import TemperatureScaling
+from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.held_out import HeldOut
 from calmix.calibration.predictions import Predictions
 from calmix.data.perturbation import COPIES, perturbed
@@ -28,7 +32,7 @@ from calmix.inference.calibrated_directory import (
     CalibrationSource,
     write_calibrated,
 )
-from calmix.inference.prediction import predict_with_checkpoint
+from calmix.inference.prediction import predict_with_checkpoint, row_predictions
 from calmix.inference.run_rows import rows_of_run
 from calmix.io.run_directory import RunDirectory
 from calmix.io.writing import check_new_directory
@@ -93,22 +97,25 @@ def write_perturbed(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         calibrator = TemperatureScaling().fit(fitting)
+    fit = FitUncertainty.of(calibrator, fitting, copies=COPIES)
     held_out = {
         name: HeldOut(
             "held-out",
             before,
             calibrate_predictions(calibrator, before),
             before_in_sample=name == "validation",
+            fit=fit,
             binning=binning,
         )
         for name, before in others.items()
     }
+    accuracy = evaluate(fitting, intervals=False)["accuracy"]
     opened = CalibrationSource(fitting, run.model, others, rows, max_length, is_run=True)
     facts = {
         "method": "perturbed",
         "already_calibrated": False,
         "adapted_to": None,
-        "perturbation": {"copies": COPIES, "seed": seed, "accuracy": float(fitting.correct().mean())},
+        "perturbation": {"copies": COPIES, "seed": seed, "accuracy": accuracy},
         "notes": [
             "for data of an unknown domain; in domain the run's own model is better calibrated",
         ],
@@ -139,6 +146,16 @@ def perturbed_predictions(
         )
         for copy in range(COPIES)
     ]
-    return Predictions.from_logits(
-        np.concatenate(logits), np.tile(rows.labels, COPIES), class_names=rows.label_names
-    )
+    return copied_predictions(np.concatenate(logits), row_predictions(logits[0], rows))
+
+
+def copied_predictions(logits: NDArray[Any], known: Predictions) -> Predictions:
+    """Logits of all copies of rows, one copy after the other; labels, weights and soft labels are those of
+    the rows.
+
+    >>> known = Predictions.from_logits([[1.0, 0.0], [0.0, 1.0]], [0, 1]).with_rows(weights=[1.0, 3.0])
+    >>> copied_predictions(np.zeros((4, 2)), known).weights.tolist()
+    [1.0, 3.0, 1.0, 3.0]
+    """
+    places = np.tile(np.arange(len(known)), len(logits) // len(known))
+    return replace(known.select(places), values=logits, kind="logits", ids=None)

@@ -14,15 +14,17 @@ from torch import Tensor
 
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.data.rows import Rows
-from calmix.inference.forward_passes import Batch, best_device, forward_logits
+from calmix.inference.forward_passes import Batch, batches_of, best_device, forward_logits
 from calmix.mixing.padding import pad_pairs
 from calmix.mixing.step import EMBEDDINGS, Mix, Watch
-from calmix.models.inputs import TextInputs
+from calmix.models.inputs import TextInputs, refusing_rows
 from calmix.models.loading import load_inputs, load_trained
 from calmix.models.mix_points import MixPoints
 from calmix.runtime.hardware import prepared_processor
 from calmix.runtime.progress import silence_transformers
 from calmix.user_error import UserError
+
+BATCH = 64
 
 
 class TargetNetwork:
@@ -48,23 +50,36 @@ class TargetNetwork:
             found = forward_logits(self.model, encoded, collator, device=self.device)
         return found.astype(np.float64)
 
-    @torch.no_grad()
     def features(self, rows: Rows) -> Floats:
         """What the last layer sees of every row; of multiple choice, the mean over the choices."""
-        found = []
+        return self.features_and_logits(rows)[0]
+
+    @torch.no_grad()
+    def features_and_logits(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Both from one pass over batches of similar length, in the order of the rows."""
+        encoded = self.inputs.encode(rows.without_labels())
+        collator = self.inputs.collator(is_choice=encoded.is_choice)
+        view, order = encoded.by_length()
+        features, logits = [], []
         self.model.to(self.device).eval()
-        for batch in self.batches(rows, np.arange(len(rows))):
-            watch = Watch(self.points.head)
-            hooks = self.points.hook(self.points.head, watch, batch)
-            try:
-                self.model(**batch)
-            finally:
-                hooks.remove()
-            assert watch.seen is not None
-            size = len(next(iter(batch.values())))
-            seen = watch.seen.float().reshape(size, -1, watch.seen.shape[-1]).mean(dim=1)
-            found.append(seen.cpu().numpy())
-        return np.concatenate(found).astype(np.float64)
+        with prepared_processor():
+            for whole in batches_of(view, collator, BATCH, self.device):
+                batch = {name: value for name, value in whole.items() if name in self.accepted}
+                watch = Watch(self.points.head)
+                hooks = self.points.hook(self.points.head, watch, batch)
+                try:
+                    with refusing_rows(self.model):
+                        answers = self.model(**batch).logits
+                finally:
+                    hooks.remove()
+                assert watch.seen is not None
+                seen = watch.seen.float().reshape(len(answers), -1, watch.seen.shape[-1]).mean(dim=1)
+                features.append(seen.cpu().numpy())
+                logits.append(answers.float().cpu().numpy())
+        back = np.argsort(order)
+        by_length = (np.concatenate(one).astype(np.float64) for one in (features, logits))
+        found, answered = (one[back] for one in by_length)
+        return found, answered
 
     @torch.no_grad()
     def mixed_logits(self, rows: Rows, first: Integers, second: Integers, ratio: float) -> Floats:

@@ -21,6 +21,7 @@ from calmix.calibration.domain_shift.label_shift import label_shift
 from calmix.calibration.domain_shift.lascal import lascal
 from calmix.calibration.domain_shift.pseudo_target import RATIO, different_pairs, pseudo_target
 from calmix.calibration.domain_shift.transferable import domain_weights, transferable
+from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.held_out import HeldOut
 from calmix.calibration.input_checks import Floats, Integers
@@ -79,7 +80,7 @@ def adapt_unlabelled(
     notes: list[str] = []
     _, folds = head_holds(opened, trust_remote_code=trust_remote_code, note=notes.append)
     before, after = (
-        float(-one.gold_log_probability().mean())
+        evaluate(one, intervals=False)["nll"]
         for one in (validation, calibrate_predictions(calibrator, validation))
     )
     calibrator.nll_before_, calibrator.nll_after_ = before, after
@@ -174,9 +175,10 @@ class SourceDistances:
             places = np.sort(stream(seed, "density").choice(places, MOST_TRAINING_ROWS, replace=False))
         training = network.features(trained.select(places))
         groups = [known, *(perturbed(known, copy, seed=seed) for copy in range(COPIES))]
+        features, logits = zip(*(network.features_and_logits(group) for group in groups), strict=True)
         return cls(
             training,
-            np.concatenate([network.logits(group.without_labels()) for group in groups]),
+            np.concatenate(logits),
             np.tile(known.labels, len(groups)),
-            np.concatenate([neighbour_distances(training, network.features(group)) for group in groups]),
+            np.concatenate([neighbour_distances(training, one) for one in features]),
         )

@@ -34,9 +34,9 @@ class ExportedSplit:
     before: Predictions
     after: Predictions
 
-    def rises(self, metric: str = "nll", tolerance: float = 0.0) -> bool:
+    def nll_rises(self, tolerance: float = 0.0) -> bool:
         """Whether the whole interval of the difference lies above the tolerance."""
-        return bool(paired_differences(self.after, self.before)[metric]["ci"][0] > tolerance)
+        return bool(paired_differences(self.after, self.before)["nll"]["ci"][0] > tolerance)
 
     def facts(self) -> dict[str, Any]:
         differences = paired_differences(self.after, self.before)
@@ -93,6 +93,6 @@ def _like(predictions: Predictions, logits: NDArray[np.float32]) -> Predictions:
 
 def repairing_temperature(validation: ExportedSplit) -> float | None:
     """The temperature for the exported logits; None where exporting did not raise the NLL."""
-    if not validation.rises():
+    if not validation.nll_rises():
         return None
     return float(TemperatureScaling().fit(validation.after.values, validation.after.labels).temperature_)

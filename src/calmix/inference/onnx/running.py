@@ -39,11 +39,9 @@ class OnnxNetwork(nn.Module):
         return SimpleNamespace(logits=torch.from_numpy(self.session.run([OUTPUT], given)[0]))
 
 
-def load_exported(
-    directory: Path, *, max_length: int | None = None, threads: int | None = None
-) -> tuple[OnnxNetwork, Inputs]:
+def load_exported(directory: Path, *, max_length: int | None = None) -> tuple[OnnxNetwork, Inputs]:
     """The network that `calmix export` wrote, and what turns rows into its inputs."""
-    network = OnnxNetwork(directory / ONNX_FILE, threads=threads)
+    network = OnnxNetwork(directory / ONNX_FILE)
     if is_image_class(str((checkpoint_config(directory).get("architectures") or [""])[0])):
         return network, ImageInputs(load_image_processor(str(directory)))
     tokenizer = load_tokenizer(str(directory))

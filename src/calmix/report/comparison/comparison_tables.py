@@ -23,7 +23,8 @@ from calmix.report.tables import (
     is_wanted,
     metrics_of,
 )
-from calmix.training.configuration import PERTURBED, TrainConfig
+from calmix.runtime.option_values import PERTURBED
+from calmix.training.configuration import TrainConfig
 
 STAGES = {"uncalibrated": "raw", "calibrated": "+ TS"}
 # Those with paired differences.

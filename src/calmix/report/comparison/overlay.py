@@ -53,7 +53,7 @@ def comparison_curves(data: Mapping[str, Any]) -> Curves:
     from calmix.experiments.comparison import store_path
     from calmix.experiments.comparison_plan import Plan
 
-    directory = Path(data["output"])
+    directory = Path(data["directory"])
     if not is_comparison(directory):
         return {}
     store = store_path(directory)

@@ -45,6 +45,9 @@ STAGE_TITLES = {
     "calibrated": "After temperature scaling",
     "mc_dropout": "MC dropout, raw",
 }
+STAGES = {"uncalibrated": "raw", "calibrated": "+ TS", "mc_dropout": "MC dropout, raw"}
+# Of out-of-domain rows: a detector that rejects fewer is none.
+USEFUL = 0.5
 KINDS = ("blue", "red", "green", "yellow", "purple", "cyan", "grey")
 
 
@@ -59,16 +62,16 @@ def detection_table(result: Mapping[str, Any]) -> Table:
     rows = tuple(
         (
             found["out"],
-            STAGE_TITLES[found["stage"]].lower(),
+            STAGES[found["stage"]],
             SCORE_TITLES[found["score"]],
             *(with_interval(found, metric) for metric in METRIC_TITLES),
         )
         for found in result["scores"]
     )
     return Table(
-        caption=f"Detection of other data than {result['in']}, with 95 % intervals",
+        caption="Detection of out-of-domain rows, with 95 % intervals",
         columns=(
-            Column("Other data", numeric=False),
+            Column("Data", numeric=False),
             Column("Stage", numeric=False),
             Column("Score", numeric=False),
             *columns,
@@ -88,12 +91,12 @@ def headline_table(result: Mapping[str, Any]) -> Table:
         cells = [with_interval(before, "auroc"), with_interval(after, "auroc")]
         rows.append((out, SCORE_TITLES[score], *cells, f"{100 * after['fpr95']:.1f}"))
     return Table(
-        caption=f"Detection of other data than {result['in']}, with 95 % intervals",
+        caption="Detection of out-of-domain rows, with 95 % intervals",
         columns=(
-            Column("Other data", numeric=False),
+            Column("Data", numeric=False),
             Column("Score", numeric=False),
-            Column("AUROC %, raw"),
-            Column("AUROC %, calibrated"),
+            Column("AUROC % raw"),
+            Column("AUROC % + TS"),
             Column("FPR@95 %"),
         ),
         rows=tuple(rows),
@@ -229,10 +232,19 @@ def next_step(result: Mapping[str, Any]) -> tuple[str, str]:
     rejection = result["rejection"]
     if rejection["threshold"] is None:
         return (_line(rejection["rule"]).text, "")
-    shares = [f"{100 * share:.0f} % of {name}" for name, share in rejection["rejected"].items()]
+    score = SCORE_TITLES[rejection["score"]]
+    shares = {name: f"{100 * share:.0f} % of {name}" for name, share in rejection["rejected"].items()}
+    outside = {name: share for name, share in rejection["rejected"].items() if name != result["in"]}
+    if all(share < USEFUL for share in outside.values()):
+        caught = " and ".join(shares[name] for name in outside)
+        return (
+            f"Do not rely on a threshold of {score} to detect such data: one that keeps 95 % of in-domain "
+            f"rows rejects only {caught}.",
+            "",
+        )
     return (
-        f"Send rows that look out of domain to a human: by {SCORE_TITLES[rejection['score']]}, "
-        f"{' and '.join(shares)} are rejected.",
+        f"Send rows that look out of domain to a human: a threshold of {score} rejects "
+        f"{' and '.join(shares.values())}.",
         f"calmix predict {shlex.quote(str(result['run']))} --input new.csv --output predictions.csv "
         "--reject-ood",
     )

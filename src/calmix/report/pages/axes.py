@@ -35,9 +35,7 @@ def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(first, last + 1)]
 
 
-def number_axis(
-    values: Iterable[float | None], title: str = "", *, zero: bool = False, wanted: int = 5, pad: float = 0.05
-) -> Axis:
+def number_axis(values: Iterable[float | None], title: str = "", *, zero: bool = False) -> Axis:
     """An axis that holds these values, with `zero` from 0 on.
 
     >>> number_axis([0.2, 0.9], zero=True).ticks[-1]
@@ -47,11 +45,11 @@ def number_axis(
     low, high = min(finite), max(finite)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    room = pad * ((high - low) or abs(high) or 1.0)
+    room = 0.05 * ((high - low) or abs(high) or 1.0)
     high += room
     if low or not zero:
         low -= room
-    ticks = nice_ticks(low, high, wanted)
+    ticks = nice_ticks(low, high)
     return Axis(low, high, tuple((tick, plain_number(tick, ticks)) for tick in ticks), title)
 
 

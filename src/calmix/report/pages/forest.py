@@ -38,6 +38,7 @@ def forest(
     origin: float = 0.0,
     legend: Legend = NO_LEGEND,
     compact: bool = False,
+    head: str = "Method",
 ) -> Forest:
     """Rows are a name, a second name and the effects of each column, one under the other. `origin`: where no
     effect is."""
@@ -58,7 +59,7 @@ def forest(
         for name, second, cells in rows
     )
     axes = tuple(_axis(low, high) for low, high in scales)
-    return Forest(caption, tuple(columns), drawn, axes, legend, compact)
+    return Forest(caption, tuple(columns), drawn, axes, legend, compact, head)
 
 
 def _scale(effects: Sequence[Effect], origin: float) -> tuple[float, float]:
@@ -70,7 +71,7 @@ def _scale(effects: Sequence[Effect], origin: float) -> tuple[float, float]:
 
 
 def _axis(low: float, high: float) -> Markup:
-    ticks = nice_ticks(low, high, 4)
+    ticks = nice_ticks(low, high, 3)
     parts = []
     for tick in ticks:
         x = f"{100 * (tick - low) / (high - low):.2f}%"

@@ -104,6 +104,8 @@ class Forest:
     legend: Legend = NO_LEGEND
     compact: bool = False
     """Numbers for screen readers alone: another table shows them."""
+    head: str = "Method"
+    """What the rows are."""
 
 
 Block = Prose | Facts | Table | Chart | Beside | Code | Details | Widget | Forest

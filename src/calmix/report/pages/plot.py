@@ -64,10 +64,10 @@ class Plot:
         # A drawing of no size whose origin is at a percentage: shapes know no percentages.
         self.parts.append(tag("svg", {"x": self._x(x), "y": self._y(y), "overflow": "visible"}, drawn))
 
-    def dots(self, points: Iterable[tuple[float, float, str]], kind: str, size: float = 2.6) -> None:
+    def dots(self, points: Iterable[tuple[float, float, str]], kind: str) -> None:
         """Many small points."""
         self.parts += [
-            tag("circle", {"cx": self._x(x), "cy": self._y(y), "r": f"{size:g}", "class": kind}, _title(tip))
+            tag("circle", {"cx": self._x(x), "cy": self._y(y), "r": "2.6", "class": kind}, _title(tip))
             for x, y, tip in points
         ]
 

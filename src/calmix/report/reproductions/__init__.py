@@ -1,6 +1,5 @@
 """What a reproduction of a paper's table shows to people: a report, pages per paper, the list of presets.
 
-figures         The charts of a reproduction: a forest plot of the claims, and the losses of every epoch
 listing         What `calmix reproduce --list` shows: every preset, its claims, what it needs and costs
 outcome_report  The report of a reproduction: the paper's table and ours, a forest plot, the regime
 pages           Markdown pages: one per paper, and an index with the plan and the state of all claims

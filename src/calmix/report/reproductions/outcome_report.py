@@ -6,26 +6,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calmix.printable import duration
+from calmix.report.pages.axes import number_axis
+from calmix.report.pages.forest import Effect, forest
 from calmix.report.pages.page import (
     Answer,
     Block,
+    Chart,
     Code,
     Details,
     Fact,
     Facts,
+    Forest,
     Page,
     Prose,
     Section,
     write_page,
 )
-from calmix.report.reproductions.figures import claims_forest, regime_chart
+from calmix.report.pages.plot import Legend, Plot
 from calmix.report.reproductions.side_by_side import claims_table, side_by_side
+from calmix.report.run.history import epoch_axis
 from calmix.report.tables import Column, Table
 from calmix.reproduction.catalogue import papers
-from calmix.reproduction.outcome import JudgedEffect, Outcome, Regime, judged
+from calmix.reproduction.outcome import POINTS, JudgedEffect, Outcome, Regime, judged
 from calmix.reproduction.preset import FULL, SMOKE, Preset
 from calmix.reproduction.verdicts import HELD, REVERSED, UNDECIDED
 
+KINDS = {HELD: "green", REVERSED: "red", UNDECIDED: "grey"}
+ARM_KINDS = ("grey", "blue", "red", "green", "purple", "yellow", "cyan")
 SCALE_NOTES = {
     FULL: "The paper's own setting.",
     SMOKE: "A tiny network on rows made in memory: only the form of the table means something.",
@@ -33,7 +40,9 @@ SCALE_NOTES = {
 
 
 READING = (
-    "The dashed line is no effect; a cross is the published one. Green: held; red: reversed; grey: undecided."
+    "An effect is the metric of the claim's method minus that of the method it is compared with, with its "
+    "interval. The dashed line is no effect; a cross is the published effect. Green: the claim holds; red: "
+    "reversed; grey: undecided."
 )
 
 
@@ -54,7 +63,7 @@ def reproduction_page(preset: Preset, outcome: Outcome) -> Page:
         sections.append(Section("Missing runs", (_failures(outcome),)))
     sections.append(Section("How it was run", _run_blocks(preset, outcome)))
     return Page(
-        title=f"{preset.name} at {outcome.scale}: {preset.title}",
+        title=f"{preset.name}, {outcome.scale} scale: {preset.title}",
         lead=answer_sentence([one.verdict.word for one in found], outcome.scale),
         facts=_facts(found, outcome),
         sections=tuple(sections),
@@ -196,3 +205,40 @@ def _run_blocks(preset: Preset, outcome: Outcome) -> tuple[Block, ...]:
             )
         )
     return tuple(blocks)
+
+
+def claims_forest(preset: Preset, found: Sequence[JudgedEffect]) -> Forest:
+    """The effect of every claim and column with its interval, coloured by verdict; a cross is the paper's."""
+    rows = []
+    for one in found:
+        value, low, high = (
+            POINTS * number for number in (one.effect.difference, one.verdict.low, one.verdict.high)
+        )
+        printed = one.claim.reported.get(one.effect.column)
+        words = f"{value:+.2f} [{low:+.2f}, {high:+.2f}]: {one.verdict.word}"
+        words += "" if printed is None else f"; published {printed:+.2f}"
+        effect = Effect(value, low, high, words.replace("-", "−"), KINDS[one.verdict.word], other=printed)
+        rows.append((one.claim.statement, preset.column_titles[one.effect.column], [[effect]]))
+    return forest("The effect of each claim, in points", ["Effect"], rows, head="Claim")
+
+
+def regime_chart(regimes: Sequence[Regime], title: str, caption: str) -> Chart:
+    """Training loss (dotted) and validation NLL (solid) of every arm of a block by epoch."""
+    keys = (("train_loss", "dotted", "training"), ("validation_nll", "", "validation"))
+    values = [entry.get(key) for one in regimes for entry in one.epochs for key, *_ in keys]
+    longest = max((one.epochs for one in regimes), key=len)
+    plot = Plot(epoch_axis(longest), number_axis(values, "nats per row", zero=True), 300)
+    for place, one in enumerate(regimes):
+        kind = ARM_KINDS[place % len(ARM_KINDS)]
+        for key, dash, words in keys:
+            points = [(float(entry["epoch"]), entry.get(key)) for entry in one.epochs]
+            plot.line(points, f"{kind} {dash}", f"{one.arm}, {words}")
+            for epoch, value in points:
+                if value is not None:
+                    plot.mark(
+                        epoch, value, "circle", kind, f"{one.arm}, {words}, epoch {epoch:g}: {value:.4f}", 3
+                    )
+    legend = Legend(
+        tuple(("line", ARM_KINDS[place % len(ARM_KINDS)], one.arm) for place, one in enumerate(regimes))
+    )
+    return Chart(plot.svg(f"Line chart. {caption}"), title, caption, legend, "regime")

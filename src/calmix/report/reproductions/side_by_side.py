@@ -3,51 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from calmix.report.tables import Column, Table
 from calmix.reproduction.outcome import POINTS, JudgedEffect, MeasuredCell, Outcome
 from calmix.reproduction.preset import EQUAL, METRICS, Claim, Preset
-from calmix.reproduction.state import ClaimState
+from calmix.reproduction.state import NOT_RUN, UNTESTED, ClaimState
+from calmix.reproduction.verdicts import HELD, REVERSED, UNDECIDED, WITHIN_NOISE
 
 NOTHING = "–"
+# In place of a statement that stands above.
+NOTHING_NEW = ""
+EFFECTS_NOTE = (
+    "Effects are the claim's arm minus the arm it is compared with, in points. Intervals are at the level of "
+    "Holm's step over all claims of the table: the chance of any false verdict in it is at most 5 %."
+)
 SPREADS = {"std": "one standard deviation", "sem": "the standard error"}
 
 
 def side_by_side(preset: Preset, outcome: Outcome | None) -> list[Table]:
-    """One table per metric: for every column the paper's number and ours."""
+    """One table per metric: for every column the paper's number and ours. What neither has is left out."""
     tables = []
     for metric in preset.metrics:
         columns = [
             column for column in preset.columns if preset.analysis or metric in preset.metrics_of(column)
         ]
-        if not columns:
+        whole = {
+            row.title: [
+                text for column in columns for text in _cell_texts(preset, outcome, row.title, column, metric)
+            ]
+            for row in preset.rows
+        }
+        shown = {title: cells for title, cells in whole.items() if set(cells) != {NOTHING}}
+        kept = [
+            place
+            for place in range(2 * len(columns))
+            if any(cells[place] != NOTHING for cells in shown.values())
+        ]
+        if not kept:
             continue
         headings = [
             Column(f"{preset.column_titles[column]}, {who}")
             for column in columns
             for who in ("paper", "ours")
         ]
-        rows = []
-        for row in preset.rows:
-            cells = [row.title]
-            for column in columns:
-                printed = preset.published.get((row.title, column, metric))
-                measured = outcome.cell(row.title, column, metric) if outcome is not None else None
-                cells += [NOTHING if printed is None else str(printed), cell_text(measured, preset)]
-            rows.append(tuple(cells))
         tables.append(
             Table(
                 caption=f"{preset.place}: {METRICS[metric]}",
-                columns=(Column("", numeric=False), *headings),
-                rows=tuple(rows),
-                notes=(
-                    f"± is {SPREADS[preset.spread]} over runs; – is a number that was not printed or not "
-                    "measured.",
-                ),
+                columns=(Column("", numeric=False), *(headings[place] for place in kept)),
+                rows=tuple((title, *(cells[place] for place in kept)) for title, cells in shown.items()),
+                notes=_notes(preset, len(whole) - len(shown)),
             )
         )
     return tables
+
+
+def _cell_texts(
+    preset: Preset, outcome: Outcome | None, row: str, column: str, metric: str
+) -> tuple[str, str]:
+    """The paper's number and ours."""
+    printed = preset.published.get((row, column, metric))
+    measured = outcome.cell(row, column, metric) if outcome is not None else None
+    return NOTHING if printed is None else str(printed), cell_text(measured, preset)
+
+
+def _notes(preset: Preset, left_out: int) -> tuple[str, ...]:
+    notes = [f"± is {SPREADS[preset.spread]} over runs."]
+    notes += [f"{row.title} is not run: it {row.not_run}." for row in preset.rows if row.not_run]
+    if left_out:
+        notes.append(
+            f"Left out: {left_out} rows of the paper that have no number in the text at hand and none here."
+        )
+    return tuple(notes)
 
 
 def cell_text(cell: MeasuredCell | None, preset: Preset) -> str:
@@ -86,6 +113,7 @@ def reported_text(claim: Claim, column: str) -> str:
 
 
 def claims_table(preset: Preset, found: Sequence[JudgedEffect]) -> Table:
+    """Every test of a report: with the noise floor of both arms and the reason of the verdict."""
     rows = []
     for one in found:
         floors = one.effect.floors
@@ -118,44 +146,73 @@ def claims_table(preset: Preset, found: Sequence[JudgedEffect]) -> Table:
             Column("Because", numeric=False),
         ),
         rows=tuple(rows),
-        notes=(
-            "Effects are the claim's arm minus the arm it is compared with. Intervals are at the level of "
-            "Holm's step over all claims of the table: the chance of any false verdict in it is at most 5 %.",
-        ),
+        notes=(EFFECTS_NOTE,),
+        grouped=True,
     )
 
 
-def state_table(states: Sequence[ClaimState], *, with_paper: bool = True) -> Table:
-    """One line per claim and column."""
-    rows = []
+def state_table(states: Sequence[ClaimState]) -> Table:
+    """The claims of a preset, one line per column; a statement stands once, above its columns."""
+    rows, before = [], None
     for state in states:
-        found = state.found
-        paper = (state.preset.paper,) if with_paper else ()
         rows.append(
             (
-                *paper,
-                state.preset.place,
-                state.claim.statement,
-                state.preset.column_titles[state.column],
+                NOTHING_NEW if state.claim.key == before else state.claim.statement,
+                column_text(state),
                 f"{METRICS[state.claim.metric]}, {direction_text(state.claim)}",
                 reported_text(state.claim, state.column),
-                NOTHING if found is None else effect_text(found),
-                state.state if state.scale is None else f"{state.state} ({state.scale})",
-                state.command,
+                NOTHING if state.found is None else effect_text(state.found),
+                state_text(state),
             )
         )
+        before = state.claim.key
     return Table(
-        caption="All claims",
+        caption="Claims",
         columns=(
-            *((Column("Paper", numeric=False),) if with_paper else ()),
-            Column("Place", numeric=False),
             Column("Claim", numeric=False),
             Column("On", numeric=False),
             Column("Primary outcome", numeric=False),
             Column("Published effect"),
             Column("Ours [interval]"),
             Column("Verdict", numeric=False),
-            Column("Command", numeric=False),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def column_text(state: ClaimState) -> str:
+    """The paper's column, and what was tested in its place."""
+    title = state.preset.column_titles[state.column]
+    return title if state.stand_in is None else f"{title}; here {state.stand_in}"
+
+
+def state_text(state: ClaimState) -> str:
+    """The verdict, with its reason where it is not the interval."""
+    within = state.found is not None and state.found.verdict.reason == WITHIN_NOISE
+    return f"{state.state}: {WITHIN_NOISE}" if within else state.state
+
+
+def count_table(states: Sequence[ClaimState], name_of: Callable[[ClaimState], str], heading: str) -> Table:
+    """How many tests have which verdict, by a name that states share; the sum below."""
+    words = (HELD, REVERSED, UNDECIDED, NOT_RUN, UNTESTED)
+    names = list(dict.fromkeys(map(name_of, states)))
+    groups = [(name, [state for state in states if name_of(state) == name]) for name in names]
+    rows = [
+        (
+            name,
+            str(len({(state.preset.name, state.claim.key) for state in members})),
+            str(len(members)),
+            *(str(sum(state.state == word for state in members)) for word in words),
+        )
+        for name, members in (*groups, ("all", list(states)))
+    ]
+    return Table(
+        caption="Verdicts",
+        columns=(
+            Column(heading, numeric=False),
+            Column("Claims"),
+            Column("Tests"),
+            *(Column(word[0].upper() + word[1:]) for word in words),
         ),
         rows=tuple(rows),
     )

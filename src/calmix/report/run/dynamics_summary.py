@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 REGIONS = (("easy", "blue"), ("ambiguous", "yellow"), ("hard", "red"))
 POINTS = 2_000
+# The rows listed by their margin, and the characters of their texts.
+LOWEST, TEXT_LIMIT = 10, 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +86,11 @@ def region_means_table(summary: DynamicsSummary) -> Table:
     )
 
 
-def data_map_chart(
-    summary: DynamicsSummary, title: str, caption: str, *, points: int = POINTS, seed: int = 0
-) -> Chart:
+def data_map_chart(summary: DynamicsSummary, title: str, caption: str, *, points: int = POINTS) -> Chart:
     """Confidence over variability, coloured by region; at most `points` rows, drawn without favour."""
     drawn = np.arange(len(summary))
     if len(drawn) > points:
-        drawn = np.sort(np.random.default_rng(seed).choice(len(drawn), points, replace=False))
+        drawn = np.sort(np.random.default_rng(0).choice(len(drawn), points, replace=False))
     row_id, region, variability, confidence = (
         summary.column(name)[drawn] for name in ("row_id", "region", "variability", "confidence")
     )
@@ -114,14 +114,12 @@ def data_map_chart(
     return Chart(plot.svg(f"Scatter chart of training rows. {caption}"), title, caption, legend, "datamap")
 
 
-def lowest_margin_table(
-    summary: DynamicsSummary, *, rows: int = 10, texts: Mapping[str, str] | None = None
-) -> Table:
+def lowest_margin_table(summary: DynamicsSummary, *, texts: Mapping[str, str] | None = None) -> Table:
     """The rows with the lowest area under the margin: the first places to look for wrong labels."""
     import pyarrow.compute as pc
 
     order = pc.sort_indices(summary.rows, sort_keys=[("aum", "ascending"), ("row_id", "ascending")])
-    lowest = summary.rows.take(order[:rows]).to_pylist()
+    lowest = summary.rows.take(order[:LOWEST]).to_pylist()
     columns = [Column("Row", numeric=False), Column("Label", numeric=False)]
     cells = [[row["row_id"], summary.class_name(row["label"])] for row in lowest]
     if "predicted_label" in summary.rows.column_names and lowest:
@@ -143,5 +141,5 @@ def lowest_margin_table(
     )
 
 
-def _shortened(text: str, length: int = 160) -> str:
-    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1].rstrip() + "…"

@@ -1,11 +1,13 @@
-"""The metrics section: a table that anybody can read, the full one, and what its columns mean."""
+"""The metrics section: a table that anybody can read, the full one, and what its columns mean; weights
+and slices of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from calmix.report.pages.page import Block, Details, Prose
+from calmix.report.evaluation_tables import slice_table
+from calmix.report.pages.page import Block, Details, Prose, Section
 from calmix.report.run.verdict import WORDS, mean_confidence, noise_limit, tone_of
 from calmix.report.tables import (
     IN_SAMPLE,
@@ -24,7 +26,7 @@ QUESTIONS = {
     "nll": "How good are the probabilities as a whole? A confident mistake costs most.",
     "brier": "The same as a squared error: how far are the probabilities from what happened?",
     "ece": "How far is the stated confidence from the accuracy, on average?",
-    "ece_noise_floor": "What ECE would pure chance give a perfect model with this many rows?",
+    "ece_noise_floor": "What ECE does a perfectly calibrated model show with this many rows, by chance?",
     "adaptive_ece": "The ECE again, with bins that hold equally many rows.",
     "classwise_ece": "The ECE of every class, not only of the predicted one.",
     "oe": "OE: how much of the error is overconfidence? Underconfidence does not count.",
@@ -36,6 +38,11 @@ QUESTIONS = {
     "mcc": "How right is the model where one class is much larger than the others?",
     "top5_accuracy": "How often is the label among the five most probable classes?",
 }
+WEIGHTED = (
+    "In the tables, rows count by their weights, and a soft label counts for every class by its share: "
+    "accuracy is the share of annotators who gave the predicted class. The diagrams and the explorer count "
+    "every row once, by its most probable label."
+)
 
 
 def metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -83,15 +90,35 @@ def plain_table(metrics: Mapping[str, Any]) -> Table:
     return Table(
         caption="The saved model: confidence and accuracy",
         columns=(
-            Column("Rows of", numeric=False),
+            Column("Split", numeric=False),
             Column("Rows"),
             Column("Accuracy %"),
             Column("Confidence %", "mean confidence"),
             Column("Difference", "mean confidence minus accuracy, in points: above 0 is overconfident"),
             Column("ECE %", "expected calibration error: the mean difference over bins of confidence"),
             Column("Noise limit %", "a perfectly calibrated model stays below this ECE in 95 of 100 samples"),
-            Column("In words", numeric=False),
+            Column("Verdict", numeric=False),
         ),
         rows=tuple(rows),
         notes=(f"{IN_SAMPLE} {IN_SAMPLE_NOTE}",) if marked else (),
     )
+
+
+def row_sections(metrics: Mapping[str, Any]) -> list[Section]:
+    """Sections for the runs that need them; none for others.
+
+    >>> row_sections({"splits": {"test": {"calibrated": {"n": 10}}}})
+    []
+    """
+    calibrated = {split: stages["calibrated"] for split, stages in metrics["splits"].items()}
+    sections = []
+    if any("effective_n" in values for values in calibrated.values()):
+        sections.append(Section("Weights and soft labels", (Prose(WEIGHTED),)))
+    sliced = {split: values["slices"] for split, values in calibrated.items() if "slices" in values}
+    if sliced:
+        blocks: list[Block] = []
+        for split, found in sliced.items():
+            blocks += [Prose(f"{split}: {sentence}.") for sentence in found["sentences"]]
+            blocks.append(slice_table({"file": f"{split}, calibrated", **found}))
+        sections.append(Section("Slices", tuple(blocks)))
+    return sections

@@ -31,12 +31,18 @@ def next_steps(run: Path, metrics: Mapping[str, Any], validation: Predictions | 
         if len(validation) < FEW_VALIDATION_ROWS:
             steps.append(
                 (
-                    f"Collect more validation rows: the temperature and every threshold rest on "
-                    f"{len(validation):,} of them; {FEW_VALIDATION_ROWS} or more are better.",
+                    f"Collect more validation rows: the temperature and all thresholds are fitted on only "
+                    f"{len(validation):,}; {FEW_VALIDATION_ROWS} or more are better.",
                     "",
                 )
             )
-    steps += [recalibration_step(run, split) for split in judged_splits(metrics) if _is_off(metrics, split)]
+    for split in judged_splits(metrics):
+        tone = tone_of(metrics["splits"][split]["calibrated"])
+        if tone == "bad":
+            steps.append(recalibration_step(run, split))
+        elif tone == "unknown":
+            text = f"Collect more test rows: those {place_words(split)} are too few to judge the confidence."
+            steps.append((text, ""))
     if len(steps) < 3:
         steps.append(
             (
@@ -45,10 +51,6 @@ def next_steps(run: Path, metrics: Mapping[str, Any], validation: Predictions | 
             )
         )
     return tuple(steps)
-
-
-def _is_off(metrics: Mapping[str, Any], split: str) -> bool:
-    return tone_of(metrics["splits"][split]["calibrated"]) == "bad"
 
 
 def certified(validation: Predictions) -> GuaranteedThreshold:
@@ -75,8 +77,8 @@ def acceptance_step(run: Path, validation: Predictions) -> Step:
         )
     if found.rows_needed is None:
         return (
-            f"Do not accept predictions automatically at {target}: no part of the validation rows reaches "
-            "it. Improve the model, or lower the target, first.",
+            f"Do not accept predictions automatically yet: at no threshold do the validation rows reach an "
+            f"accuracy of {target}. Improve the model, or lower the target.",
             "",
         )
     return (

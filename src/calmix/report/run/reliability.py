@@ -72,7 +72,7 @@ def bins_chart(
         plot.line(ends, f"{kind} thin", tip)
         plot.mark(at, float(binned.accuracy[place]), shape, kind, tip)
     entries: list[tuple[Swatch, str, str]] = [MARKS[side] for side in MARKS if side in sides]
-    legend = Legend((*entries, ("box", "band", "noise of a perfect model")))
+    legend = Legend((*entries, ("box", "band", "noise of a perfectly calibrated model")))
     return Chart(plot.svg(f"Reliability diagram, {title}. {caption}"), title, caption, legend, name)
 
 

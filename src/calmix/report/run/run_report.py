@@ -38,10 +38,9 @@ from calmix.report.run.explorer import explorer_data
 from calmix.report.run.guidance import guidance_blocks
 from calmix.report.run.headline import run_facts
 from calmix.report.run.history import error_chart, history_chart, history_table, regime
-from calmix.report.run.metrics_section import metrics_blocks
+from calmix.report.run.metrics_section import metrics_blocks, row_sections
 from calmix.report.run.next_steps import certified, next_steps
 from calmix.report.run.reliability import reliability_chart, reliability_table
-from calmix.report.run.row_sections import row_sections
 from calmix.report.run.row_texts import split_texts, training_texts
 from calmix.report.run.run_facts import check_blocks, configuration_blocks
 from calmix.report.run.verdict import judged_splits, sentence, verdicts
@@ -246,7 +245,9 @@ def _dynamics_blocks(
     blocks += [
         lowest_margin_table(summary, texts=texts),
         Prose(
-            "A low AUM means that another class had the larger logit in most epochs: look here first.", "note"
+            "A low AUM means that the label won by little, a negative one that another class had the larger "
+            "logit on average. Look for wrong labels here first.",
+            "note",
         ),
     ]
     return tuple(blocks)
@@ -255,8 +256,8 @@ def _dynamics_blocks(
 def _reading_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     edge = {"right": "right-closed (a, b]", "left": "left-closed [a, b)"}[metrics["ece_edges"]]
     notes = [
-        "The ECE of a finite sample is above zero even for a perfect model. The noise floor is what such a "
-        "model shows when correctness is drawn with the stated confidences; compare to it, not to 0.",
+        "The ECE of a finite sample is above zero even for a perfectly calibrated model. The noise floor is "
+        "the mean ECE that such a model shows on these confidences: compare the ECE with it, not with 0.",
         f"ECE uses {metrics['ece_bins']} bins of equal width, {edge}, on the confidence of the predicted "
         "class. Values from other bins or edges are not comparable.",
         (

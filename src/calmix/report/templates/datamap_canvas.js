@@ -130,7 +130,7 @@ function nearest(x, y) {
 function drawOverlay() {
   sketch.setTransform(ratio, 0, 0, ratio, 0, 0);
   sketch.clearRect(0, 0, width, height);
-  if (view === home) for (const label of meta.region_labels || []) drawRegionLabel(label);
+  if (view === home) drawRegionLabels();
   if (brush) {
     const x = toX(brush.x0), y = toY(brush.y1), w = toX(brush.x1) - x, h = toY(brush.y0) - y;
     sketch.globalAlpha = 0.1; sketch.fillStyle = css("--accent"); sketch.fillRect(x, y, w, h);
@@ -143,11 +143,19 @@ function drawOverlay() {
   }
 }
 
-function drawRegionLabel({ text, x, y, region }) {
+// Where regions are so close together that their names would overlap, these would hide the rows: none is drawn.
+function drawRegionLabels() {
   sketch.font = "600 13px system-ui, sans-serif";
-  const half = sketch.measureText(text).width / 2 + 20;
-  const cx = Math.min(Math.max(toX(x), MARGIN.left + half + 4), width - MARGIN.right - half - 4);
-  const cy = Math.min(Math.max(toY(y), MARGIN.top + 18), height - MARGIN.bottom - 18);
+  const labels = (meta.region_labels || []).map((one) => {
+    const half = sketch.measureText(one.text).width / 2 + 20;
+    const cx = Math.min(Math.max(toX(one.x), MARGIN.left + half + 4), width - MARGIN.right - half - 4);
+    return { ...one, half, cx, cy: Math.min(Math.max(toY(one.y), MARGIN.top + 18), height - MARGIN.bottom - 18) };
+  });
+  const overlap = (a, b) => a !== b && Math.abs(a.cx - b.cx) < a.half + b.half && Math.abs(a.cy - b.cy) < 30;
+  if (!labels.some((one) => labels.some((other) => overlap(one, other)))) labels.forEach(drawRegionLabel);
+}
+
+function drawRegionLabel({ text, half, cx, cy, region }) {
   sketch.fillStyle = css("--surface"); sketch.globalAlpha = 0.92;
   sketch.beginPath(); sketch.roundRect(cx - half, cy - 14, 2 * half, 28, 14); sketch.fill();
   sketch.globalAlpha = 1; sketch.strokeStyle = css("--line"); sketch.lineWidth = 1; sketch.stroke();

@@ -35,7 +35,7 @@ function correctnessMode() {
   const group = Int16Array.from(code.correctness, (right) => Math.round(right / meta.epochs * steps));
   const names = Array.from({ length: steps + 1 }, (_, step) =>
     steps === meta.epochs ? `${step}/${meta.epochs}` : `${Math.round(100 * step / steps)} %`);
-  return { name: "Correctness", title: "Epochs predicted right", group, names,
+  return { name: "Correctness", title: "Epochs predicted correctly", group, names,
            colours: names.map((_, step) => ramp(step / steps)) };
 }
 function classMode() {

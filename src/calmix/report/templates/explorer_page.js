@@ -17,7 +17,7 @@ function update() {
                      noise: expectedNoise(bins, view.n), certified };
   const about = state.split.kind === "cells" ? "≈ " : "";
   showReadouts([["Rows", number(view.n)], ["Accuracy", `${hundred(all.accuracy)} %`], ["Mean confidence", `${hundred(all.confidence)} %`],
-    ["NLL", view.nll.toFixed(4)], ["ECE", `${about}${hundred(ece, 2)} %`], ["ECE of a perfect model", `${about}${hundred(current.values.noise, 2)} %`],
+    ["NLL", view.nll.toFixed(4)], ["ECE", `${about}${hundred(ece, 2)} %`], ["Noise floor of the ECE", `${about}${hundred(current.values.noise, 2)} %`],
     ["Certified threshold", certified ? certified.threshold.toFixed(4) : "none"]]);
   showControls();
   // No top-label confidence lies below 1/C: the axis starts at the edge of that bin.

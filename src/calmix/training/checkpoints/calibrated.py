@@ -32,6 +32,7 @@ from calmix.models.folding import (
     note_calibration,
 )
 from calmix.models.hf_compat import has_independent_labels, last_linear
+from calmix.models.linear_head import in_standard_form
 from calmix.models.loading import load_trained
 from calmix.runtime.progress import quiet
 from calmix.training.targets.prior_correction import correct_prior
@@ -163,7 +164,8 @@ def save_proven(
     """Save a model that a calibrator was folded into: loaded again, and proven on a batch of inputs whose
     calibrated probabilities are known; `probabilities` are those of its logits."""
     device = next(model.parameters()).device
-    model.save_pretrained(directory)  # type: ignore[operator]
+    with in_standard_form(model):
+        model.save_pretrained(directory)  # type: ignore[operator]
     save_inputs(directory)
     as_umask_says(file for file in list(directory.rglob("*")) if file.is_file())
     model.cpu()  # room for the copy on the device

@@ -27,6 +27,7 @@ from calmix.data.rows import Rows
 from calmix.data.splits import Splits
 from calmix.io.run_directory import RunDirectory
 from calmix.mixing.method import method_classes
+from calmix.models.built_in import CHECKPOINT_OPTIONS
 from calmix.runtime.lock import locked
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teacher_logits import TeacherLogits, are_kept, cached_teacher_logits
@@ -63,7 +64,11 @@ def teacher_config(config: TrainConfig, method: str) -> TrainConfig:
         model=model,
         learning_rate=config.teacher_learning_rate or config.learning_rate,
         epochs=config.teacher_epochs or config.epochs,
-        model_options=config.model_options if model == config.model else {},
+        model_options={
+            name: value
+            for name, value in config.model_options.items()
+            if model == config.model or name in CHECKPOINT_OPTIONS
+        },
         student_layers=None,
         calibrator=TrainConfig.calibrator,
         plain_run=None,  # the student's own: a teacher may be another network

@@ -14,9 +14,9 @@ OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
     "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0},
 }
 SCHEDULES: dict[str, dict[str, Any]] = {
-    "step": {"epochs": None, "factor": 0.5},
-    "constant": {},
-    "linear": {},
+    "step": {"epochs": None, "factor": 0.5, "warmup": 0},
+    "constant": {"warmup": 0},
+    "linear": {"warmup": 0},
 }
 STEP_SHARES = (0.3, 0.6, 0.8)
 
@@ -45,16 +45,28 @@ def read_schedule(text: str) -> Callable[[float, float], float]:
     [1.0, 1.0, 0.5, 0.25, 0.125]
     >>> [read_schedule("step")(epoch, 200) for epoch in (59.9, 60, 120, 160)]
     [1.0, 0.5, 0.25, 0.125]
+    >>> [read_schedule("constant:warmup=5")(epoch, 200) for epoch in (0, 1, 5, 6)]
+    [0.0, 0.2, 1.0, 1.0]
     """
     name, given = parse_specification(text, argument("schedule"))
     if name not in SCHEDULES:
         raise UserError(f"{argument('schedule')}: no such schedule {name!r}", remedy=_listed(SCHEDULES))
     _check_known(argument("schedule"), name, given, SCHEDULES[name])
+    options = {**SCHEDULES[name], **given}
+    warmup = options["warmup"]
+    if isinstance(warmup, bool | str) or not isinstance(warmup, int | float) or warmup < 0:
+        raise UserError(argument("schedule", text), remedy="give warmup in epochs, such as warmup=5")
+    after = _after_warmup(name, text, options)
+    if not warmup:
+        return after
+    return lambda done, total: min(done / warmup, 1.0) * after(done, total)
+
+
+def _after_warmup(name: str, text: str, options: Mapping[str, Any]) -> Callable[[float, float], float]:
     if name == "constant":
         return lambda done, total: 1.0
     if name == "linear":
         return lambda done, total: max(1.0 - done / total, 0.0)
-    options = {**SCHEDULES[name], **given}
     epochs, factor = options["epochs"], options["factor"]
     epochs = epochs if isinstance(epochs, list | tuple) or epochs is None else [epochs]
     if epochs is not None and not all(isinstance(e, int | float) and e > 0 for e in epochs):

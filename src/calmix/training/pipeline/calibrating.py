@@ -11,6 +11,7 @@ import shutil
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,13 @@ from calmix.calibration.predictions import Predictions
 from calmix.calibration.slices import evaluate_slices
 from calmix.data.perturbation import COPIES, perturbed
 from calmix.data.rows import Rows
-from calmix.inference.adaptation.perturbed import write_perturbed
-from calmix.inference.prediction import predict_logits
+from calmix.inference.adaptation.perturbed import copied_predictions, write_perturbed
+from calmix.inference.prediction import predict_logits, row_predictions
 from calmix.io.run_directory import RunDirectory
 from calmix.models.folding import check_takes_classes
 from calmix.models.inputs import Inputs
-from calmix.training.configuration import PERTURBED, TrainConfig
+from calmix.runtime.option_values import PERTURBED
+from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError, argument
 
 TEMPERATURE = "temperature"
@@ -75,6 +77,11 @@ class RunCalibration:
         """What it is; of `auto`, what was chosen."""
         return chosen_kind(self.calibrator)
 
+    @cached_property
+    def uncertainty(self) -> FitUncertainty:
+        """What the calibrator might have become on other validation rows."""
+        return FitUncertainty.of(self.calibrator, self.fitting)
+
     def save(self, run: RunDirectory) -> None:
         """Beside the model, for the stored predictions; a temperature is in `metrics.json`."""
         if self.kind != TEMPERATURE:
@@ -101,14 +108,13 @@ class RunCalibration:
         """Every split before and after. Validation after it is in-sample, and marked so; the intervals of
         other splits after it include the uncertainty of the fit."""
         settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
-        fit = FitUncertainty.of(self.calibrator, self.fitting)
         splits: dict[str, dict[str, Any]] = {}
         for name, split in predictions.items():
             calibrated = evaluate(apply_calibrator(self.calibrator, split), **settings)
             if name == "validation":
                 calibrated["in_sample"] = True
             else:
-                calibrated = fit.widened(calibrated, split, **settings)
+                calibrated = self.uncertainty.widened(calibrated, split, **settings)
             splits[name] = {"uncalibrated": evaluate(split, **settings), "calibrated": calibrated}
         note_accuracy_loss(splits)
         return splits
@@ -126,7 +132,8 @@ class RunCalibration:
             if config.slice is not None and groups is not None:
                 settings: dict[str, Any] = {"bins": config.bins, "closed": config.closed}
                 calibrated = apply_calibrator(self.calibrator, split)
-                found = evaluate_slices(calibrated, groups, column=config.slice, **settings)
+                fit = None if name == "validation" else (self.uncertainty, split)
+                found = evaluate_slices(calibrated, groups, column=config.slice, fit=fit, **settings)
                 splits[name]["calibrated"]["slices"] = found.as_dict()
         return splits
 
@@ -200,6 +207,4 @@ def perturbed_logits(predictor: Trainer, inputs: Inputs, validation: Rows, *, se
         predict_logits(predictor, inputs.encode(perturbed(validation, copy, seed=seed)))
         for copy in range(COPIES)
     ]
-    return Predictions.from_logits(
-        np.concatenate(logits), np.tile(validation.labels, COPIES), class_names=validation.label_names
-    )
+    return copied_predictions(np.concatenate(logits), row_predictions(logits[0], validation))

@@ -25,8 +25,9 @@ from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.mixing.needs import AUM
 from calmix.models.folding import merged
 from calmix.models.inputs import Encoded
+from calmix.runtime.option_values import PERTURBED
 from calmix.training.checkpoints.calibrated import in_full_precision, save_folded
-from calmix.training.configuration import PERTURBED, TrainConfig
+from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.hf_compat import evaluations
 from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
@@ -108,6 +109,11 @@ def finish(
     if trainer.balance is not None:
         names, settings = splits.train.label_names, {"bins": config.bins, "closed": config.closed}
         metrics["prior_correction"] = correction_facts(trainer.balance, predictions, names, **settings)
+    seal(run, metrics, trainer)
+
+
+def seal(run: RunDirectory, metrics: dict[str, Any], trainer: MixupTrainer) -> None:
+    """The run is finished once `metrics.json` is there: it is written last."""
     remove_leftovers(run.path)
     metrics["files"] = sealed_files(run)
     write_json(run.metrics_file, metrics)

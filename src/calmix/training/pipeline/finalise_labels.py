@@ -17,7 +17,7 @@ from calmix.calibration.multi_label.multi_label_evaluation import evaluate_label
 from calmix.calibration.multi_label.multi_label_files import write_multi_label_predictions
 from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
 from calmix.inference.prediction import label_predictions
-from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
+from calmix.io.run_directory import RunDirectory, write_json
 from calmix.models.inputs import Encoded
 from calmix.training.checkpoints.calibrated import save_scaled, scaling_for
 from calmix.training.configuration import TrainConfig
@@ -30,10 +30,9 @@ from calmix.training.pipeline.finalise import (
     learning_settings,
     proof_rows,
     run_facts,
-    sealed_files,
+    seal,
 )
 from calmix.training.pipeline.prepared import Prepared
-from calmix.training.pipeline.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
 from calmix.training.trainer import MixupTrainer
 
@@ -108,11 +107,7 @@ def finish_labels(
         "learning": learning.as_dict(),
         "data_checks": data_checks(prepared),
     }
-    remove_leftovers(run.path)
-    metrics["files"] = sealed_files(run)
-    write_json(run.metrics_file, metrics)
-    remove_checkpoints(run)
-    trainer.accelerator.wait_for_everyone()
+    seal(run, metrics, trainer)
 
 
 def measure_labels(

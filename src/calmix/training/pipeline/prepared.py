@@ -61,7 +61,14 @@ def prepare(
 ) -> Prepared:
     """Read the data, load the network, encode, and look for what is wrong with the data."""
     splits = read_data(config)
-    for name, rows in {"validation": splits.validation, **splits.tests}.items():
+    measured = {"validation": splits.validation, **splits.tests}
+    if config.slice is not None and all(rows.slices is None for rows in measured.values()):
+        raise UserError(
+            f"no column {config.slice!r} in the validation rows, and there is no test file",
+            file=splits.validation.source,
+            remedy=f"name a column of a validation or test file with {argument('slice')}",
+        )
+    for name, rows in measured.items():
         if rows.slices is not None and len(set(rows.slices)) > MOST_SLICES:
             raise UserError(
                 f"{len(set(rows.slices))} values of {config.slice!r} in {name}, more than {MOST_SLICES}: too "

@@ -30,9 +30,9 @@ NEEDED = {"splits", "temperature", "seconds", "task", "label_names", "sizes"}
 class RunStore:
     """Finds runs by what they are made of; `stages.run_for` makes those that are missing."""
 
-    def __init__(self, path: str | Path, fingerprints: Fingerprints | None = None) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.fingerprints = fingerprints or Fingerprints()
+        self.fingerprints = Fingerprints()
 
     def run(self, fingerprint: str) -> RunDirectory:
         check_name(fingerprint, self.path)

@@ -1,18 +1,32 @@
-"""Presets that train nothing: the hyper-parameters of a paper beside those that its presets use, and the
-entropy of mixed labels."""
+"""Presets that train nothing: the hyper-parameters of a paper beside those that its presets use, and how soft
+mixup makes the labels: the mean entropy of mixed targets by α.
+
+For two different labels the target is (λ, 1 − λ) with λ ~ Beta(α, α), and its mean entropy is known:
+
+    E[H] = ψ(2α + 1) − ψ(α + 1)  nats
+
+The draws are those of training (`mixing.pairing`), so that the table shows what the code does beside what the
+formula says. Figure 5 of Thulasidasan et al. 2019 shows the distribution of these entropies.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+
+from calmix.experiments.significance import Spread
+from calmix.mixing.pairing import draw_ratio
 from calmix.reproduction.blocks import blocks_of
 from calmix.reproduction.catalogue import all_presets
-from calmix.reproduction.label_entropy import DRAWS, entropy_cell, entropy_effect
 from calmix.reproduction.outcome import POINTS, MeasuredCell, MeasuredEffect, Outcome
 from calmix.reproduction.preset import FULL, Preset
+from calmix.runtime.randomness import stream
 
 ENTROPY_SEEDS = (0, 1, 2, 3, 4)
+DRAWS = 20_000
 
 
 def analyse(preset: Preset, outcome: Outcome) -> Outcome:
@@ -25,13 +39,13 @@ def _label_entropy(preset: Preset, outcome: Outcome) -> Outcome:
     column = preset.columns[0]
     cells = []
     for row in preset.rows:
-        found = entropy_cell(float(row.title), ENTROPY_SEEDS)["values"]
+        found = [float(drawn_entropies(float(row.title), seed).mean()) for seed in ENTROPY_SEEDS]
         mean = sum(found) / len(found)
         deviation = (sum((value - mean) ** 2 for value in found) / (len(found) - 1)) ** 0.5
         cells.append(MeasuredCell(row.title, column, "entropy", mean, deviation, len(found), DRAWS))
     effects = []
     for claim in preset.claims:
-        spread = entropy_effect(float(claim.arm), float(claim.against), ENTROPY_SEEDS)
+        spread = entropy_effect(float(claim.arm), float(claim.against))
         values = tuple(cell.mean for name in (claim.arm, claim.against) for cell in cells if cell.row == name)
         effects.append(
             MeasuredEffect(
@@ -40,6 +54,21 @@ def _label_entropy(preset: Preset, outcome: Outcome) -> Outcome:
             )
         )  # fmt: skip
     return dataclasses.replace(outcome, cells=cells, effects=effects, finished=True)
+
+
+def drawn_entropies(alpha: float, seed: int) -> np.ndarray[Any, Any]:
+    """Entropies of mixed targets of two labels, λ drawn as a step of training draws it."""
+    from scipy.special import entr
+
+    ratios = draw_ratio(alpha, stream(seed, "reproduction: label entropy"), size=DRAWS)
+    return np.asarray(entr(ratios) + entr(1 - ratios))
+
+
+def entropy_effect(ours: float, theirs: float) -> Spread:
+    points = np.array(
+        [(drawn_entropies(ours, seed) - drawn_entropies(theirs, seed)).mean() for seed in ENTROPY_SEEDS]
+    )
+    return Spread(float(points.mean()), 0.0, float(points.var(ddof=1)) / len(points), len(points))
 
 
 def _settings(preset: Preset, outcome: Outcome) -> Outcome:
