@@ -157,10 +157,11 @@ def option_row(parameter: Any) -> str:
 
 def options_page() -> str:
     """Every option of a training run, with those of configuration files."""
-    from calmix.training.configuration import options_reference
+    from calmix.training.configuration import OPTIONS
+    from calmix.training.options import reference
 
     intended = "Of `calmix train`, `distill` and `compare`, in `--config` files and as arguments in Python."
-    return f"# Options of training\n\n{intended}\n\n{options_reference()}"
+    return f"# Options of training\n\n{intended}\n\n{reference(OPTIONS)}"
 
 
 def python_page() -> str:

@@ -8,8 +8,8 @@ calmix itself, so nothing is downloaded. Their files are parsed, not imported. S
 of the six are left out, and so are those of fewer than five words. A sentence that two libraries share keeps
 both labels: such rows exist in every real file, and `calmix train` points them out.
 
-`new.csv` has no labels. `reviews.csv` holds sentences about films, which belong to no library: data that the
-classifier has never seen anything like.
+`new.csv` has no labels. `reviews.csv` holds sentences about films, which belong to no library:
+out-of-domain data.
 """
 
 from __future__ import annotations
