@@ -52,8 +52,8 @@ check: $(VENV)/.development
 test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-# While you work. What trains, starts processes, opens a browser or simulates for long is left to `make test`.
-QUICK := not trains and not processes and not browser and not simulates
+# While you work. What trains, starts processes, opens a browser, simulates or takes long is left to `make test`.
+QUICK := not trains and not processes and not browser and not simulates and not slow
 quick: $(VENV)/.development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -33,6 +33,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -599,11 +600,11 @@ def main() -> None:
     content = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CALMIX_CACHE"] = folder
-        content |= {"command": " ".join(["python -m benchmarks.training", *sys.argv[1:]])}
+        command = {"command": shlex.join(["python", "-m", "benchmarks.training", *sys.argv[1:]])}
         for name in chosen:
             if name == "none":
                 continue
-            found = {"conditions": conditions(), **measure(name, folder, contenders, epochs)}
+            found = {**command, "conditions": conditions(), **measure(name, folder, contenders, epochs)}
             cases = content.setdefault("cases", {})
             cases[name] = merged(cases.get(name, {}) if given.contender else {}, found)
             RESULTS.write_text(json.dumps(content, indent=2) + "\n")

@@ -57,6 +57,18 @@ PROCESSES = (
 )
 # Coverage and error rates over many simulated samples: seconds each.
 SIMULATIONS = ("experiments/test_advice_simulation.py", "experiments/test_bootstrap.py")
+# Many figures, whole comparisons or pages: half a second and more for most of their tests.
+SLOW = (
+    "data/test_embedded.py",
+    "experiments/test_recommendation.py",
+    "experiments/test_results.py",
+    "experiments/test_seed_ensemble.py",
+    "experiments/test_summary.py",
+    "report/test_figures.py",
+    "report/test_hub_upload.py",
+    "report/test_model_card.py",
+    "report/test_run_report.py",
+)
 
 current: list[pytest.Item] = []
 """The test that runs, where `make quick` leaves out those with a mark."""
@@ -70,6 +82,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.trains)
         if place in SIMULATIONS:
             item.add_marker(pytest.mark.simulates)
+        if place in SLOW:
+            item.add_marker(pytest.mark.slow)
         if place in PROCESSES:
             item.add_marker(pytest.mark.processes)
         if "browser" in getattr(item, "fixturenames", ()):

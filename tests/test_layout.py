@@ -65,6 +65,7 @@ def imports(file: Path, known: dict[str, Path], *, lazy: bool) -> Iterator[str]:
     return walk(parsed(file))
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_a_detour_imports_in_functions_included():
     known = modules()
     graph = {name: set(imports(file, known, lazy=True)) - {name} for name, file in known.items()}
