@@ -28,7 +28,7 @@ def adapt(
         str | None,
         typer.Option(
             help="For --unlabelled: pseudocal, transcal, em-label-shift, lascal or density. "
-            "Without it, prints our results."
+            "Without it, our results for each are printed."
         ),
     ] = None,
     perturbed: Annotated[
@@ -38,7 +38,7 @@ def adapt(
     suggest: Annotated[
         int | None, typer.Option(help="Write this many rows of --from to a file, to be labelled.")
     ] = None,
-    from_file: Annotated[str | None, typer.Option("--from", help="Rows without labels.")] = None,
+    from_file: Annotated[str | None, typer.Option("--from", help="Unlabelled rows for --suggest.")] = None,
     design: Annotated[
         str, typer.Option(help="How --suggest draws: confidence (stratified) or random.")
     ] = "confidence",

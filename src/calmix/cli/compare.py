@@ -62,7 +62,7 @@ def compare(
     margin: Annotated[
         float | None,
         typer.Option(
-            help="Within this many points of accuracy (0.02 of NLL each) a method is no worse. Default: 1.",
+            help="Margin of 'no worse': points of accuracy, each with 0.02 of NLL. Default: 1.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,

@@ -16,7 +16,7 @@ def demo(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Compare plain with a guided method on film-review sentences, tested on more of them and on IMDb.
+    """Compare plain with a guided method on film-review sentences, tested on further ones and on IMDb.
 
     Example: calmix demo --output demo-run
     """

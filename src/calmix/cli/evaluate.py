@@ -82,14 +82,14 @@ def evaluate(
     ] = None,
     slice: Annotated[
         str | None,
-        typer.Option(help="COLUMN: also every metric for each of its values; the worst is named."),
+        typer.Option(help="COLUMN: measure each of its values too, and name the worst."),
     ] = None,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also the mean prediction of all FILEs, by split.")
     ] = False,
     mc_dropout: Annotated[
         int | None,
-        typer.Option(help="Also the mean of this many passes with dropout, of runs and --model."),
+        typer.Option(help="Also measure the mean of this many passes with dropout; for runs and --model."),
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Rows per batch of --model.")] = 64,
     device: Annotated[str, typer.Option(help="For --model: auto, cpu, cuda or mps.")] = "auto",

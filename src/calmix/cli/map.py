@@ -52,7 +52,8 @@ def map_rows(
     percentile: Annotated[
         float,
         typer.Option(
-            help="Flag rows with an AUM below this quantile of the threshold samples'.", rich_help_panel=NOISE
+            help="Flag rows with an AUM below this quantile over the threshold samples.",
+            rich_help_panel=NOISE,
         ),
     ] = 0.99,
     runs: Annotated[

@@ -32,14 +32,14 @@ def ood(
     ],
     in_source: Annotated[
         str | None,
-        typer.Option("--in", help="In-domain rows. Default: the run's test set without a name."),
+        typer.Option("--in", help="In-domain rows. Default: the run's unnamed test set."),
     ] = None,
     out: Annotated[
         list[str] | None,
         typer.Option(help="[NAME=]FILE of out-of-domain data; no labels needed. Repeatable."),
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="'gaussian': also noise with the mean and variance of training.")
+        str | None, typer.Option(help="'gaussian': also noise with mean and variance of the training inputs.")
     ] = None,
     mc_dropout: Annotated[
         int,
@@ -66,7 +66,7 @@ def ood(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Out-of-distribution detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
+    """Out-of-domain detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
 
     Example: calmix ood run --in test.npz --out letters=notmnist.npz --noise gaussian
 

@@ -216,7 +216,7 @@ LogitColumns = Annotated[
 ClassNames = Annotated[
     str | None,
     typer.Option(
-        help="NAME,NAME,.. the classes in the order of columns or lists, where the file does not name them.",
+        help="NAME,NAME,.. the classes in the order of columns or lists, if the file does not name them.",
         rich_help_panel=PREDICTIONS,
     ),
 ]
@@ -231,21 +231,21 @@ MultiLabel = Annotated[
     bool,
     typer.Option(
         "--multi-label",
-        help="Rows have several labels, or none: lists of names as labels, an independent score of each.",
+        help="Rows have several labels, or none: lists of names, with an independent score per label.",
         rich_help_panel=PREDICTIONS,
     ),
 ]
 LabelSeparator = Annotated[
     str | None,
     typer.Option(
-        help="Between the labels of a row where they are one text, such as ';'. Means --multi-label.",
+        help="Separator of several labels in the label column, such as ';'. Implies --multi-label.",
         rich_help_panel=PREDICTIONS,
     ),
 ]
 LabelColumns = Annotated[
     str | None,
     typer.Option(
-        help="NAME,NAME,.. columns of 0 and 1, one of each label. Means --multi-label.",
+        help="NAME,NAME,.. columns of 0 and 1, one per label. Implies --multi-label.",
         rich_help_panel=PREDICTIONS,
     ),
 ]

@@ -99,8 +99,8 @@ def predict(
     """Predict the rows of a file, and mark the predictions to accept automatically.
 
     The output has the columns of the input, then predicted_label, the probability of every class, confidence
-    and, where it was asked for, accept, reject_ood, prediction_set and set_size. A model that gives several
-    labels writes predicted_labels and the probability of every label.
+    and, if requested, accept, reject_ood, prediction_set and set_size. A multi-label model writes
+    predicted_labels and the probability of every label.
 
     Example: calmix predict run --input new.csv --output predictions.csv --target-accuracy 0.95
 

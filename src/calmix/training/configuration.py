@@ -87,7 +87,7 @@ class TrainConfig:
     )
     method: str = option("plain", f"{METHODS}: see 'calmix methods'.", COMMON, vary=False, trainer="method")
     seed: int = option(
-        0, "The same seed gives the same bits.",
+        0, "Runs with the same seed are bit-identical.",
         COMMON, vary=False, least=0, most=LARGEST_SEED, trainer="seed",
     )
     trust_remote_code: bool = option(
@@ -120,11 +120,11 @@ class TrainConfig:
         DATA, affects="content",
     )
     label_separator: str | None = option(
-        None, "Between the labels of a row where they are one text, such as ';'. Means --multi-label.",
+        None, "Separator of several labels in the label column, such as ';'. Implies --multi-label.",
         DATA, affects="content",
     )
     label_columns: tuple[str, ...] = option(
-        (), "Columns of 0 and 1, one of each label: NAME,NAME,... Means --multi-label.",
+        (), "Columns of 0 and 1, one per label: NAME,NAME,... Implies --multi-label.",
         DATA, affects="content", parse=parse_names,
     )
     label_map: dict[str, Any] = option(
@@ -149,7 +149,7 @@ class TrainConfig:
     )
     aum_filter: bool = option(False, "Leave out rows of the region with doubtful labels.", DATA)
     aum_quantile: float = option(
-        0.8, "Keep rows with an AUM above this quantile of the threshold samples'.",
+        0.8, "Keep rows with an AUM above this quantile over the threshold samples.",
         DATA, above=0, most=1, formerly="aum_percentile",
     )
 
@@ -178,7 +178,7 @@ class TrainConfig:
     )
     epochs: int | None = option(
         None,
-        "Passes over the training rows. Default: 3 to 20, more for fewer rows (text-cnn 25, images 30).",
+        "Passes over the training rows. Default: 2 to 20, more for fewer rows (text-cnn 25, images 30).",
         TRAINING, least=1, most=1_000_000, trainer="num_train_epochs",
     )
     batch_size: int = option(
@@ -274,7 +274,7 @@ class TrainConfig:
     teacher: tuple[str, ...] = option(
         (),
         "A run, a checkpoint, a predictions file with row ids, or a method to train a teacher with first;"
-        " several times: their probabilities are averaged.",
+        " repeatable: the probabilities are averaged.",
         DISTILLATION, affects="content", vary=True, private=True,
     )
     distill_temperature: float = option(
@@ -334,7 +334,7 @@ class TrainConfig:
     )
     slice: str | None = option(
         None,
-        "COLUMN of validation and test files: also every metric for each of its values; the worst is named.",
+        "COLUMN of validation and test files: measure each of its values too, and name the worst.",
         RUN, affects="record",
     )
     closed: str = option(

@@ -85,7 +85,7 @@ def detect_ood(
     trust_remote_code: bool = False,
     show: Callable[[OodResult], object] | None = None,
 ) -> OodResult:
-    """Out-of-distribution detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
+    """Out-of-domain detection: AUROC, AUPR and FPR@95 of in-domain rows against others.
 
         found = calmix.detect_ood(run, out={"imdb": imdb}, noise="gaussian")
         found.scores, found.report
