@@ -91,6 +91,19 @@ def test_row_id_prefix_is_the_name_when_it_differs_from_the_split(write):
     assert rows.row_ids.tolist() == ["snli-1"]
 
 
+def test_a_row_keeps_its_number_where_rows_before_it_are_dropped(write):
+    """Else the ids of other files made from this one, such as those of predictions, name the row beside."""
+    lines = ["text,label,weight", "a,x,1", "b,,1", "c,-1,1", "d,y,1", "e,x,-1", "f,y,1"]
+    path = write("dropped.csv", "\n".join(lines) + "\n")
+    columns = ColumnNames().with_labels({}, drop_unlabelled=True)
+    rows = read_rows(path, "train", columns)
+    assert dict(zip(rows.row_ids.tolist(), rows.texts(), strict=True)) == {
+        "train-1": "a", "train-4": "d", "train-5": "e", "train-6": "f",
+    }  # fmt: skip
+    weighted = ColumnNames.from_options(weight="weight").with_labels({}, drop_unlabelled=True)
+    assert "row 5, column 'weight': a negative weight" in message(path, "train", weighted)
+
+
 def test_unlabelled_rows(write):
     bare = write("bare.csv", "text\ngood\nbad\n")
     labelled = write("labelled.csv", "text,label\ngood,1\nbad,0\n")

@@ -77,7 +77,7 @@ def test_facts_are_those_of_the_predictions():
     assert facts.nll == pytest.approx(-np.log(probabilities[np.arange(400), labels]).mean())
 
 
-def test_an_accuracy_that_is_not_the_weighted_one_of_the_table_says_so():
+def test_an_accuracy_that_is_not_the_one_of_the_table_says_so():
     generator = np.random.default_rng(0)
     given = Predictions.from_logits(generator.normal(size=(100, 2)), generator.integers(0, 2, 100))
     soft = given.with_rows(targets=generator.dirichlet([1.0, 1.0], 100))
@@ -85,7 +85,60 @@ def test_an_accuracy_that_is_not_the_weighted_one_of_the_table_says_so():
         facts = ValidationFacts.of(predictions, 1.0, None, 0.5)
         verdict = judge_learning(facts, [], USUAL)
         assert verdict.reasons[0] == "accuracy_at_majority"
-        assert ("by its most frequent label" in verdict.messages[0]) is says_so
+        assert ("by the most frequent label" in verdict.messages[0]) is says_so
+
+
+def test_equal_weights_change_no_fact_and_zeros_leave_rows_out():
+    logits, labels = draw(300, 3, scale=2.0, temperature=1.0)
+    rows = Predictions.from_logits(logits, labels)
+    plain = dataclasses.replace(ValidationFacts.of(rows, 0.8, None, 0.5), is_weighted=True)
+    kept = np.arange(300) % 3 > 0
+    part = ValidationFacts.of(rows.select(kept), 0.8, None, 0.5)
+    for weights, expected in ((np.full(300, 0.1), plain), (7.0 * kept, part)):
+        found = ValidationFacts.of(rows.with_rows(weights=weights), 0.8, None, 0.5)
+        for name in ("rows", "right", "majority_share", "entropy", "nll", "nll_at_lowest"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12), name
+
+
+def test_weights_decide_whether_the_rows_that_count_were_learned():
+    """Right on 150 rows that hardly count, by chance on the 100 that do."""
+    generator = np.random.default_rng(3)
+    labels = np.arange(250) % 2
+    guessed = np.where(np.arange(250) < 150, labels, (labels + np.arange(250) // 2) % 2)
+    rows = Predictions.from_logits(np.eye(2)[guessed] * generator.uniform(1, 2, (250, 1)), labels)
+    weights = np.where(np.arange(250) < 150, 0.001, 1.0)
+    facts = []
+    for given in (rows, rows.with_rows(weights=weights)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scaling = TemperatureScaling().fit(given)
+        facts.append(ValidationFacts.of(given, scaling.temperature_, None, 0.5))
+    assert judge_learning(facts[0], [], USUAL).learned
+    verdict = judge_learning(facts[1], [], USUAL)
+    assert verdict.reasons == ("accuracy_at_majority",)
+    assert "validation accuracy 50.1%" in verdict.messages[0]
+    assert "effective n = 100.3" in verdict.messages[0]
+
+
+def test_the_facts_are_those_that_the_temperature_was_fitted_by():
+    logits, labels = draw(400, 3, scale=2.0, temperature=1.0)
+    weights = np.random.default_rng(1).exponential(size=400) ** 3
+    soft = 0.7 * np.eye(3)[labels] + 0.3 * np.random.default_rng(2).dirichlet([0.3] * 3, 400)
+    rows = Predictions.from_logits(logits, labels)
+    for given in (rows.with_rows(weights=weights), rows.with_rows(targets=soft, weights=weights)):
+        scaling = TemperatureScaling().fit(given)
+        facts = ValidationFacts.of(given, scaling.temperature_, None, 0.5)
+        assert facts.nll == pytest.approx(scaling.nll_after_, rel=1e-9)
+        assert facts.nll_at_lowest > facts.nll, "the fitted temperature is the best one"
+        shares = np.average(given.soft_targets(), axis=0, weights=weights)
+        assert facts.entropy == pytest.approx(-(shares * np.log(shares)).sum())
+
+
+def test_a_model_that_finds_what_most_annotators_say_has_learned_however_they_disagree():
+    labels = np.arange(200) % 2
+    targets = np.where(np.eye(2)[labels] == 1, 0.55, 0.45)
+    rows = Predictions.from_logits(np.log(targets), labels).with_rows(targets=targets)
+    assert judge_learning(ValidationFacts.of(rows, 1.0, None, 0.5), [], USUAL).learned
 
 
 def test_small_logits_are_a_sign_where_chance_does_not_explain_them():

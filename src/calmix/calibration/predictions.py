@@ -241,10 +241,25 @@ class Predictions:
     def weighted_rows(self) -> tuple[Predictions, Floats]:
         """Rows of one hard label each, and their weights: a row for every class that its soft label holds."""
         weights = np.ones(len(self)) if self.weights is None else self.weights
-        rows, labels = np.nonzero(self.soft_targets() * weights[:, None] > 0)
+        rows, labels = self._copies()
         share = np.ones(len(rows)) if self.targets is None else self.targets[rows, labels]
-        plain = replace(self._at(rows), weights=None, targets=None, labels=labels.astype(np.int64))
+        plain = replace(self._at(rows), weights=None, targets=None, labels=labels)
         return plain, weights[rows] * share
+
+    def row_of_copy(self) -> Integers:
+        """The row that each of `weighted_rows` is a copy of.
+
+        >>> given = Predictions.from_logits([[0.0, 1.0], [0.0, 1.0]], [1, 1])
+        >>> given.with_rows(targets=[[0.25, 0.75], [0.0, 1.0]]).row_of_copy().tolist()
+        [0, 0, 1]
+        """
+        return self._copies()[0]
+
+    def _copies(self) -> tuple[Integers, Integers]:
+        """Row and label of every class that counts in a row, row by row."""
+        weights = np.ones(len(self)) if self.weights is None else self.weights
+        rows, labels = np.nonzero(self.soft_targets() * weights[:, None] > 0)
+        return rows.astype(np.int64), labels.astype(np.int64)
 
     def with_class_order(self, class_names: Sequence[str]) -> Predictions:
         """The same predictions with the classes in this order; `DifferentClasses` where they are others.

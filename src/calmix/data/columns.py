@@ -237,7 +237,9 @@ def _check_text(table: DataTable, value: Any, row: int, column: str, noun: str) 
 def read_ids(table: DataTable, columns: ColumnNames, split: str) -> Sequence[str]:
     """The id column, every id once, or `split-n` with n the row in the file."""
     if columns.id is None:
-        numbers = pa.array(np.arange(1, table.row_count + 1)).cast(pa.string())
+        # Rows keep their numbers where others are dropped: an id names one row in all files made from this.
+        rows = np.arange(1, table.row_count + 1) if table.kept is None else np.asarray(table.kept, np.int64)
+        numbers = pa.array(rows).cast(pa.string())
         named = pc.binary_join_element_wise(f"{split}-", numbers, "")
         return ArrowColumn(pa.chunked_array([named]), table.source, "row_id")
     ids: list[str] = []
@@ -254,7 +256,7 @@ def read_ids(table: DataTable, columns: ColumnNames, split: str) -> Sequence[str
         for row, row_id in enumerate(ids, start=1):
             if first_row.setdefault(row_id, row) != row:
                 raise table.error(
-                    f"the id {shorten(row_id)!r} is already in row {first_row[row_id]}",
+                    f"the id {shorten(row_id)!r} is already in row {table.number(first_row[row_id])}",
                     row,
                     columns.id,
                     "every row needs an id of its own",

@@ -181,7 +181,8 @@ def map_labels(
         return values_at(values, kept) if len(kept) < table.row_count else values
 
     dropped = table.dropped + table.row_count - len(kept)
-    return DataTable(table.source, table.names, len(kept), read_column, dropped)
+    numbers = [table.number(row + 1) for row in kept] if dropped else None
+    return DataTable(table.source, table.names, len(kept), read_column, dropped, numbers)
 
 
 def has_labels(table: DataTable, column: str) -> bool:

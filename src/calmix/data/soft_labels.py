@@ -43,7 +43,7 @@ class SoftLabels:
             return labels if name == column else table.read_column(name)
 
         names = table.names if column in table.names else (*table.names, column)
-        return DataTable(table.source, names, table.row_count, read_column, table.dropped)
+        return DataTable(table.source, names, table.row_count, read_column, table.dropped, table.kept)
 
 
 def has_probability_columns(table: DataTable, columns: ColumnNames) -> bool:

@@ -19,6 +19,8 @@ class DataTable:
     read_column: Callable[[str], Sequence[Any]]
     dropped: int = 0
     """Rows of the source that are not in the table, since they have no label."""
+    kept: Sequence[int] | None = None
+    """Where some were dropped: the number in the source, from 1, of every row that is left."""
 
     def column(self, name: str, option: str) -> Sequence[Any]:
         """The values of a column; `option` is the command-line option that would name another."""
@@ -36,7 +38,11 @@ class DataTable:
 
     def error(self, problem: str, row: int, column: str, remedy: str | None = None) -> UserError:
         """What is wrong with one value, and where it stands."""
-        return UserError(problem, file=self.source, row=row, column=column, remedy=remedy)
+        return UserError(problem, file=self.source, row=self.number(row), column=column, remedy=remedy)
+
+    def number(self, row: int) -> int:
+        """Where a row of the table stands in the source; both are counted from 1."""
+        return row if self.kept is None else self.kept[row - 1]
 
 
 def check_names(names: Iterable[str], source: str) -> None:

@@ -31,9 +31,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import betainc
 
-from calmix.calibration.metrics.scores import log_loss_rows
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.metrics.scores import log_loss_rows, weighted_mean
 from calmix.calibration.predictions import Predictions
 
 STILL_IMPROVING = "still_improving"
@@ -63,8 +64,10 @@ _LIKELIHOOD_DROP = 1.3528
 class ValidationFacts:
     """What the verdict needs to know about the validation rows. NLLs are means, after temperature scaling."""
 
-    rows: int
-    right: int
+    rows: float
+    """Of weighted rows, how many of equal weight say as much: (Σ v)² / Σ v²."""
+    right: float
+    """Of these, the ones predicted right."""
     majority_share: float
     entropy: float
     """Of the class shares: the NLL of guessing by them."""
@@ -74,24 +77,34 @@ class ValidationFacts:
     nll_at_lowest: float = math.inf
     """The NLL at the lowest temperature that passes."""
     is_weighted: bool = False
-    """Whether the metrics of the run count weights or soft labels, which the signs do not."""
+    has_soft_labels: bool = False
 
     @classmethod
     def of(
         cls, validation: Predictions, temperature: float, at_bound: str | None, lowest: float
     ) -> ValidationFacts:
-        shares = np.bincount(validation.labels) / len(validation)
-        present = shares[shares > 0]
+        """NLLs and entropy count weights and soft labels, as the fit of the temperature does. Accuracy is
+        by the most frequent label of every row: where annotators disagree on all rows, no model is far above
+        the largest class by the share of them that agrees with it."""
+        if validation.weights is not None:
+            validation = validation.select(validation.weights > 0)  # a row of weight 0 is no row
+        weights, is_right = validation.weights, validation.correct()
+        rows, right = float(len(validation)), float(is_right.sum())
+        if weights is not None:
+            rows = float(weights.sum() ** 2 / (weights @ weights))
+            # Rounding must not make an error of what is all right.
+            right = rows if is_right.all() else rows * weighted_mean(is_right.astype(np.float64), weights)
         return cls(
-            rows=len(validation),
-            right=int(validation.correct().sum()),
-            majority_share=float(shares.max()),
-            entropy=float(-(present * np.log(present)).sum()),
-            nll=float(log_loss_rows(validation.with_temperature(temperature)).mean()),
+            rows=rows,
+            right=right,
+            majority_share=float(class_shares(validation.labels, weights).max()),
+            entropy=entropy_of_classes(validation),
+            nll=mean_log_loss(validation.with_temperature(temperature)),
             temperature=temperature,
             at_bound=at_bound,
-            nll_at_lowest=float(log_loss_rows(validation.with_temperature(lowest)).mean()),
-            is_weighted=validation.is_weighted,
+            nll_at_lowest=mean_log_loss(validation.with_temperature(lowest)),
+            is_weighted=weights is not None,
+            has_soft_labels=validation.targets is not None,
         )
 
 
@@ -197,25 +210,52 @@ def stage_warning(metrics: Mapping[str, Any], stage: str) -> str | None:
     )
 
 
-def above_majority(right: int, rows: int, share: float) -> float:
+def entropy_of_classes(predictions: Predictions) -> float:
+    """The NLL of guessing by the shares of the classes.
+
+    >>> rows = Predictions.from_logits([[0.0, 1.0]] * 2, [0, 1])
+    >>> [round(entropy_of_classes(rows.with_rows(weights=w)), 4) for w in ([1.0, 1.0], [1.0, 3.0])]
+    [0.6931, 0.5623]
+    """
+    rows, weights = predictions.weighted_rows() if predictions.is_weighted else (predictions, None)
+    shares = class_shares(rows.labels, weights)
+    present = shares[shares > 0]
+    return float(-(present * np.log(present)).sum())
+
+
+def class_shares(labels: Integers, weights: Floats | None) -> Floats:
+    counts = np.bincount(labels, weights)
+    return np.asarray(counts / counts.sum(), dtype=np.float64)
+
+
+def mean_log_loss(predictions: Predictions) -> float:
+    """The NLL by weights and soft labels, if there are any."""
+    rows, weights = predictions.weighted_rows() if predictions.is_weighted else (predictions, None)
+    return weighted_mean(log_loss_rows(rows), weights)
+
+
+def above_majority(right: float, rows: float, share: float) -> float:
     """p-value of the one-sided binomial test that more rows are right than the largest class would give.
 
-    P(X >= right),  X ~ Binomial(rows, share)
+    P(X >= right) = I_share(right, rows - right + 1),  X ~ Binomial(rows, share)
 
-    >>> above_majority(8, 10, 0.5)  # (45 + 10 + 1) / 1024
+    The incomplete beta function I also takes the effective rows of weighted ones, which are not whole.
+
+    >>> round(above_majority(8, 10, 0.5), 12)  # (45 + 10 + 1) / 1024
     0.0546875
     """
-    return float(binom.sf(right - 1, rows, share))
+    return float(betainc(right, rows - right + 1, share)) if right > 0 else 1.0
 
 
 def _majority_sign(facts: ValidationFacts) -> str | None:
     p = above_majority(facts.right, facts.rows, facts.majority_share)
     if p <= SIGNIFICANCE or facts.nll <= (1 - LEAST_GAIN) * facts.entropy:
         return None
-    counted = " (every row once, by its most frequent label)" if facts.is_weighted else ""
+    counted = " (by the most frequent label of every row)" if facts.has_soft_labels else ""
+    number = f"effective n = {facts.rows:,.1f}" if facts.is_weighted else f"n = {facts.rows:,.0f}"
     return (
         f"validation accuracy {facts.right / facts.rows:.1%}{counted} is not significantly above the share "
-        f"of the largest class, {facts.majority_share:.1%} (binomial test, n = {facts.rows:,}, p = {p:.2f})"
+        f"of the largest class, {facts.majority_share:.1%} (binomial test, {number}, p = {p:.2f})"
     )
 
 

@@ -43,7 +43,7 @@ def epoch_metrics(
         scaling = TemperatureScaling().fit(rows.values, rows.labels, sample_weight=row_weights)
     return {
         "accuracy": weighted_mean(rows.correct().astype(np.float64), row_weights),
-        "mcc": matthews_correlation(predictions.values.argmax(axis=1), predictions.labels),
+        "mcc": matthews_correlation(rows.predicted(), rows.labels, row_weights),
         "nll": scaling.nll_before_,
         SELECTION_METRIC: scaling.nll_after_,
         "temperature": scaling.temperature_,

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 
 from calmix.calibration.calibrators.auto import CANDIDATES, AutoScaling, cross_validated_losses
 from calmix.calibration.calibrators.biased import BiasedTemperature
 from calmix.calibration.calibrators.calibrator import get_calibrator, load_calibrator
 from calmix.calibration.calibrators.folds import fold_of_row
+from calmix.calibration.held_out import cross_validated
+from calmix.calibration.predictions import Predictions
 
 
 def rows(count=600, classes=4, bias=0.0, scale=2.0, seed=0):
@@ -94,6 +96,53 @@ def test_a_class_whose_logit_has_a_scale_of_its_own_needs_vector_scaling():
 def test_few_rows_of_many_classes_get_a_temperature():
     logits, labels = rows(39)
     assert AutoScaling().fit(logits, labels).chosen_ == "temperature"
+
+
+def soft_rows(count=300, classes=4, annotators=5, bias=0.0, seed=0):
+    """Shares of annotators who each draw from the distribution that `rows` draws labels from."""
+    drawn = [rows(count, classes, bias, seed=seed)[0]]
+    generator = np.random.default_rng(seed + 1)
+    chances = softmax(drawn[0] / 2 + bias * np.eye(classes)[0], axis=1)
+    shares = np.stack([generator.multinomial(annotators, p) / annotators for p in chances])
+    return Predictions.from_logits(drawn[0], shares.argmax(axis=1)).with_rows(targets=shares)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_copies_of_a_row_with_a_soft_label_are_left_out_together(weighted):
+    """The losses are those of whole rows, and so is the standard error."""
+    given = soft_rows()
+    weights = np.random.default_rng(4).integers(0, 4, len(given)).astype(float) if weighted else None
+    given = given.with_rows(weights=weights, targets=given.targets)
+    found = AutoScaling().fit(given)
+    losses = {}
+    for name in CANDIDATES:
+        options = {"coordinates": "centred"} if name == "structured" else {}
+        held_out = cross_validated(get_calibrator(name, **options), given)
+        assert held_out is not None
+        chances = log_softmax(held_out.after.values, axis=1)
+        losses[name] = -(held_out.after.targets * chances).sum(axis=1)
+    kept = np.ones(len(given)) if weights is None else weights[weights > 0]
+    share = kept / kept.sum()
+    best = min(losses, key=lambda name: share @ losses[name])
+    assert found.best_ == best
+    for name, scores in found.scores_.items():
+        excess = losses[name] - losses[best]
+        error = np.sqrt(share**2 @ (excess - share @ excess) ** 2)
+        assert scores["nll"] == pytest.approx(share @ losses[name], rel=1e-9)
+        assert scores["error"] == pytest.approx(error, rel=1e-6, abs=1e-12)
+
+
+def test_soft_labels_that_are_hard_choose_as_hard_ones_do():
+    logits, labels = rows(400, bias=1.0)
+    hard = Predictions.from_logits(logits, labels)
+    found, expected = AutoScaling().fit(hard.with_rows(targets=np.eye(4)[labels])), AutoScaling().fit(hard)
+    assert found.chosen_ == expected.chosen_
+    for name, scores in expected.scores_.items():
+        assert found.scores_[name] == pytest.approx(scores, rel=1e-6, abs=1e-9)
+
+
+def test_copies_are_not_counted_as_rows():
+    assert AutoScaling().fit(soft_rows(39)).scores_ == {}, "39 rows of 4 classes are too few to choose"
 
 
 def test_it_is_saved_loaded_cloned_and_folded(tmp_path):

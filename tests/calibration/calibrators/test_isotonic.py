@@ -15,6 +15,7 @@ from calmix.calibration.calibrators.isotonic import (
 )
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.metrics.errors import expected_calibration_error
+from calmix.calibration.predictions import Predictions
 
 
 def sample(rows, classes, seed=0):
@@ -150,6 +151,29 @@ def test_the_share_maximises_the_likelihood_of_rows_left_out_whatever_their_orde
     assert fitted[0].share_ == pytest.approx(best, abs=1e-3)
     assert fitted[1].share_ == pytest.approx(fitted[0].share_, abs=1e-9)
     assert odds.shape == (600, 3)
+
+
+def test_all_copies_of_a_row_with_a_soft_label_are_left_out_of_the_curves_together():
+    logits, labels = sample(300, 3)
+    shares = np.random.default_rng(2).multinomial(3, softmax(logits / 3)[0], 300) / 3
+    shares = 0.5 * shares + 0.5 * np.eye(3)[labels]
+    given = Predictions.from_logits(logits, labels).with_rows(targets=shares)
+    main = given.labels
+    folds = fold_of_rows(curve_odds(logits), main)
+    scaled = TemperatureScaling().fit(given).predict_proba(logits)
+    left_out = np.empty((300, 3))
+    for fold in range(5):
+        out = folds == fold
+        bare = IsotonicCalibration(temperature_share=0).fit(given.select(~out))
+        left_out[out] = bare.predict_proba(logits[out])
+    grid = np.linspace(300 ** (-1 / 3), 1, 2001)
+
+    def likelihood(u):
+        mixed = np.maximum((1 - u) * left_out + u * scaled, np.finfo(np.float64).tiny)
+        return (shares * np.log(mixed)).sum()
+
+    best = grid[np.argmax([likelihood(u) for u in grid])]
+    assert IsotonicCalibration().fit(given).share_ == pytest.approx(best, abs=1e-3)
 
 
 def test_many_classes_do_not_cap_the_confidence():

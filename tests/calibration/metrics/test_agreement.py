@@ -26,6 +26,15 @@ def test_matthews_correlation_is_that_of_scikit_learn(pairs):
     )
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=40))
+def test_weighted_matthews_correlation_is_that_of_scikit_learn(rows):
+    predicted, labels, weights = np.array(rows).T
+    weights = weights + 0.1 * (weights.sum() == 0)
+    assert matthews_correlation(predicted, labels, weights) == pytest.approx(
+        matthews_corrcoef(labels, predicted, sample_weight=weights), abs=1e-7
+    )
+
+
 def test_the_influence_is_what_leaving_a_row_out_changes():
     generator = np.random.default_rng(0)
     labels = generator.choice(3, 400, p=[0.6, 0.3, 0.1])

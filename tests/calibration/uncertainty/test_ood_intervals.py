@@ -72,9 +72,30 @@ def test_sets_that_a_score_separates_are_not_proven_to_be_separable(in_rows, out
     assert low == pytest.approx(max(1.0 - 3.689 / np.sqrt(3) / min(in_rows, out_rows), 0.0), abs=1e-3)
     assert high == 1.0
     assert found["fpr95_ci"][0] == 0.0
-    assert found["fpr95_ci"][1] == pytest.approx(1.0 - 0.025 ** (1 / out_rows))
+    assert found["fpr95_ci"][1] == pytest.approx(1.0 if in_rows == 1 else 1.0 - 0.025 ** (1 / out_rows))
     turned = detection_metrics(np.zeros(in_rows), np.ones(out_rows), repetitions=10)
     assert turned["auroc_ci"] == pytest.approx([0.0, 1.0 - low])
+
+
+@pytest.mark.parametrize(("in_rows", "out_rows"), [(1, 40), (40, 1), (1, 1)])
+def test_a_set_of_one_row_excludes_no_auroc(in_rows, out_rows):
+    """A tie, and a row that happens to be above, or below, most of the others."""
+    for place in (0.0, 1.5):
+        inside, outside = (
+            np.full(1, place) if rows == 1 else np.linspace(-2, 2, rows) for rows in (in_rows, out_rows)
+        )
+        found = detection_metrics(inside, outside, repetitions=20)
+        for metric in ("auroc", "aupr_in", "aupr_out"):
+            assert found[f"{metric}_ci"] == [0.0, 1.0]
+        if in_rows == 1:
+            assert found["fpr95_ci"] == [0.0, 1.0], "its threshold is that of one row"
+
+
+def test_a_set_against_itself_has_an_auroc_of_a_half():
+    scores = np.random.default_rng(5).normal(size=60).round(1)
+    found = detection_metrics(scores, np.random.default_rng(6).permutation(scores), repetitions=20)
+    assert found["auroc"] == pytest.approx(0.5, abs=1e-12)
+    assert found["auroc_ci"][0] < 0.5 < found["auroc_ci"][1]
 
 
 def test_the_interval_of_an_auroc_near_one_holds_the_truth():

@@ -12,6 +12,7 @@ import torch
 
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
+from calmix.data.columns import ColumnNames
 from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.data.splits import read_splits
@@ -250,6 +251,42 @@ def test_no_temperature_can_be_taken_out_of_a_predictions_file(tmp_path):
     file_teacher(tmp_path, row_id=["row-0"], logit_negative=[0.0], logit_positive=[1.0])
     with pytest.raises(UserError, match=r"file\.parquet: .* which temperature its predictions carry"):
         open_teacher(str(tmp_path / "file.parquet"), keeps_temperature=False)
+
+
+def test_how_right_a_teacher_is_counts_the_annotators_that_agree_with_it(tmp_path):
+    rows = make_rows(3)
+    teacher = file_teacher(
+        tmp_path,
+        row_id=["row-2", "row-0", "row-1"],
+        prob_positive=[0.9, 0.9, 0.2],
+        prob_negative=[0.1, 0.1, 0.8],
+    )
+    config = TrainConfig(train="x", output=str(tmp_path / "run"), teacher=(teacher.name,))
+    soft = rows.with_column("label_probs", [[0.4, 0.6], [0.75, 0.25], [1.0, 0.0]])
+    for given, expected in ((soft, (0.6 + 0.75 + 0.0) / 3), (rows, np.mean(rows.labels == [1, 0, 1]))):
+        teaching = Teaching.prepare(config, given, None)
+        facts = teaching.facts(teaching.logits(RunDirectory(tmp_path / "run")))
+        assert facts["teacher_train_accuracy"] == pytest.approx(expected)
+        assert facts["teacher_train_confidence"] == pytest.approx((0.9 + 0.9 + 0.8) / 3)
+
+
+def test_a_teacher_of_a_file_whose_rows_without_a_label_are_dropped_is_found_by_the_rows_of_that_file(
+    tmp_path,
+):
+    """The predictions are of every row of the file, numbered as they stand there."""
+    file = tmp_path / "train.csv"
+    file.write_text("text,label\na,negative\nb,\nc,positive\nd,negative\n")
+    columns = ColumnNames().with_labels({}, drop_unlabelled=True)
+    rows = read_rows(file, "train", columns)
+    chances = [0.1, 0.2, 0.3, 0.4]
+    teacher = file_teacher(
+        tmp_path,
+        row_id=[f"train-{n}" for n in range(1, 5)],
+        prob_positive=chances,
+        prob_negative=[1 - chance for chance in chances],
+    )
+    assert rows.texts() == ["a", "c", "d"]
+    assert np.exp(teacher.answers(rows))[:, 1] == pytest.approx([0.1, 0.3, 0.4], abs=1e-6)
 
 
 def test_pairs_and_multiple_choice_are_taught(encoders, tmp_path):

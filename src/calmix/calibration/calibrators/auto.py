@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator, get_calibrator
-from calmix.calibration.calibrators.folds import FOLDS, fold_of_row
+from calmix.calibration.calibrators.folds import FOLDS, fold_of_row, heaviest_copies
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.predictions import Predictions
 
@@ -64,18 +64,31 @@ class AutoScaling(Calibrator):
     def __init__(self, candidates: tuple[str, ...] = CANDIDATES) -> None:
         self.candidates = candidates
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None = None,
+    ) -> None:
         names = list(self.candidates)
-        if len(logits) < FEWEST_ROWS_PER_CLASS * logits.shape[1]:
+        rows = len(logits) if row_of_copy is None else len(np.unique(row_of_copy))
+        if rows < FEWEST_ROWS_PER_CLASS * logits.shape[1]:
             names = names[:1]
         self.scores_, self.best_, self.chosen_ = {}, names[0], names[0]
         if len(names) > 1:
-            losses = {name: cross_validated_losses(name, logits, labels, weights) for name in names}
-            self._choose(losses, weights)
+            arrays = (logits, labels, weights, row_of_copy)
+            losses = {name: cross_validated_losses(name, *arrays) for name in names}
+            self._choose(*joined_copies(losses, weights, row_of_copy))
         chosen = _make(self.chosen_).fit(logits, labels, weights)
         self.temperature_ = float(chosen.temperature_)
         self.matrix_, self.bias_ = chosen.affine()
         self._record_losses(logits, labels, weights)
+
+    def _fit_copies(
+        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None, row_of_copy: Integers
+    ) -> None:
+        self._fit(logits, labels, weights, row_of_copy)
 
     def _choose(self, losses: dict[str, Floats], weights: Floats | None) -> None:
         rows = len(next(iter(losses.values())))
@@ -115,12 +128,40 @@ def _make(name: str) -> Calibrator:
     return get_calibrator(name, **({"coordinates": "centred"} if name == "structured" else {}))
 
 
+def joined_copies(
+    losses: dict[str, Floats], weights: Floats | None, row_of_copy: Integers | None
+) -> tuple[dict[str, Floats], Floats | None]:
+    """The loss of every row, the mean of its copies, and its weight: the copies of a row are one observation,
+    and the standard error is that of rows.
+
+    >>> joined_copies({"a": np.array([1.0, 3.0, 5.0])}, np.array([0.25, 0.25, 0.5]), np.array([0, 0, 1]))
+    ({'a': array([2., 5.])}, array([0.5, 0.5]))
+    """
+    if weights is None or row_of_copy is None:
+        return losses, weights
+    _, row = np.unique(row_of_copy, return_inverse=True)
+    of_rows = np.bincount(row, weights=weights).astype(np.float64)
+    joined = {
+        name: np.asarray(np.bincount(row, weights=weights * values) / of_rows)
+        for name, values in losses.items()
+    }
+    return joined, of_rows
+
+
 def cross_validated_losses(
-    name: str, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None = None
+    name: str,
+    logits: npt.NDArray[Any],
+    labels: Integers,
+    weights: Floats | None = None,
+    row_of_copy: Integers | None = None,
 ) -> Floats:
     """The negative log-likelihood of every row by a calibrator that was fitted on the other folds."""
     losses = np.empty(len(labels))
-    fold = fold_of_row(labels, FOLDS)
+    if weights is None or row_of_copy is None:
+        fold = fold_of_row(labels, FOLDS)
+    else:
+        heaviest, row = heaviest_copies(labels, weights, row_of_copy)
+        fold = fold_of_row(labels[heaviest], FOLDS)[row]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit that counts says it again
         for number in range(FOLDS):

@@ -89,7 +89,9 @@ class Calibrator(
 
         `X` may be `Predictions`; `y` is then theirs unless it is given, with their weights and soft labels.
         """
+        row_of_copy = None
         if isinstance(X, Predictions) and X.is_weighted and y is None and sample_weight is None:
+            row_of_copy = None if X.targets is None else X.row_of_copy()
             X, sample_weight = X.weighted_rows()
         if y is None:
             if not isinstance(X, Predictions):
@@ -103,10 +105,21 @@ class Calibrator(
             present = weights > 0  # a row of weight 0 is no row
             checked, indices = checked[present], indices[present]
             weights = weights[present] / weights.sum()
+            row_of_copy = None if row_of_copy is None else row_of_copy[present]
         self.n_features_in_ = checked.shape[1]
         self.classes_ = np.arange(checked.shape[1])
-        self._fit(checked, indices, weights)
+        if row_of_copy is None:
+            self._fit(checked, indices, weights)
+        else:
+            self._fit_copies(checked, indices, weights, row_of_copy)
         return self
+
+    def _fit_copies(
+        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None, row_of_copy: Integers
+    ) -> None:
+        """`_fit`, for calibrators that must not take the copies of a row with a soft label for several rows.
+        `row_of_copy`: the row that each is a copy of."""
+        self._fit(logits, labels, weights)
 
     @abstractmethod
     def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:

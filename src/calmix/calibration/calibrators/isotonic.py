@@ -33,6 +33,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax, softmax
 
 from calmix.calibration.calibrators.calibrator import Calibrator, Scores
+from calmix.calibration.calibrators.folds import heaviest_copies
 from calmix.calibration.calibrators.temperature import TemperatureLoss, best_temperature, warn_without_errors
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.metrics.scores import negative_log_likelihood
@@ -85,7 +86,13 @@ class IsotonicCalibration(Calibrator):
     def folds(self) -> bool:
         return False
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None = None,
+    ) -> None:
         if self.temperature_share is not None and not 0 <= self.temperature_share <= 1:
             raise ValueError(f"temperature_share must be None or in [0, 1], got {self.temperature_share}")
         loss = TemperatureLoss(logits, labels, weights)
@@ -97,14 +104,19 @@ class IsotonicCalibration(Calibrator):
         if self.temperature_share is None:
             scaled = softmax(logits.astype(np.float64) / self.temperature_, axis=1)
             gold = scaled[np.arange(len(labels)), labels]
-            self.share_ = cross_validated_share(odds, labels, gold, weights)
-            self._warn_little_learned(len(labels))
+            self.share_ = cross_validated_share(odds, labels, gold, weights, row_of_copy)
+            self._warn_little_learned(len(labels) if row_of_copy is None else len(np.unique(row_of_copy)))
         else:
             self.share_ = float(self.temperature_share)
         # Of the probabilities: with a share of 0, logarithms may be minus infinity.
         self.nll_before_ = negative_log_likelihood(logits, labels, from_logits=True, weights=weights)
         after = self.predict_proba(logits)
         self.nll_after_ = negative_log_likelihood(after, labels, from_logits=False, weights=weights)
+
+    def _fit_copies(
+        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None, row_of_copy: Integers
+    ) -> None:
+        self._fit(logits, labels, weights, row_of_copy)
 
     def _warn_little_learned(self, rows: int) -> None:
         if self.share_ > 0.5:
@@ -168,11 +180,21 @@ def curve_values(curves: Curves, odds: Floats) -> Floats:
     return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
 
-def cross_validated_share(odds: Floats, labels: Integers, scaled: Floats, weights: Floats | None) -> float:
+def cross_validated_share(
+    odds: Floats,
+    labels: Integers,
+    scaled: Floats,
+    weights: Floats | None,
+    row_of_copy: Integers | None = None,
+) -> float:
     """u of the module's formula. `scaled` are the temperature-scaled probabilities of the true classes."""
     rows, classes = len(labels), max(odds.shape[1], 2)
-    least = least_share(rows, classes)
-    folds = fold_of_rows(odds, labels)
+    if weights is None or row_of_copy is None:
+        least, folds = least_share(rows, classes), fold_of_rows(odds, labels)
+    else:
+        heaviest, row = heaviest_copies(labels, weights, row_of_copy)
+        least = least_share(len(heaviest), classes)
+        folds = fold_of_rows(odds[heaviest], labels[heaviest])[row]
     curves = np.full(rows, np.nan)
     for fold in range(FOLDS if rows <= ROWS_FOR_ALL_FOLDS else 1):
         out = folds == fold

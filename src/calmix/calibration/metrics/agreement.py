@@ -12,22 +12,30 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.input_checks import Floats, Integers, check_weights
+from calmix.calibration.metrics.scores import weighted_mean
 from calmix.calibration.predictions import Predictions
 
 
-def matthews_correlation(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+def matthews_correlation(
+    predicted: npt.ArrayLike, labels: npt.ArrayLike, weights: npt.ArrayLike | None = None
+) -> float:
     """Matthews correlation coefficient of predicted and true classes, both from 0.
 
     >>> round(matthews_correlation([0, 0, 1, 1], [0, 1, 1, 1]), 4)
     0.5774
+    >>> matthews_correlation([0, 0, 1, 1], [0, 1, 1, 1], weights=[1.0, 0.0, 1.0, 1.0])
+    1.0
     """
     guessed, true = np.asarray(predicted, dtype=np.int64), np.asarray(labels, dtype=np.int64)
     if guessed.ndim != 1 or guessed.shape != true.shape or not len(true):
         raise ValueError(f"predicted classes {guessed.shape} and labels {true.shape} must have one length")
+    given = check_weights(weights, rows=len(true))
     classes = int(max(guessed.max(), true.max())) + 1
-    shares = (np.bincount(of, minlength=classes) / len(true) for of in (guessed, true))
-    return matthews_of_shares(float((guessed == true).mean()), *shares)
+    counts = (np.bincount(of, weights=given, minlength=classes) for of in (guessed, true))
+    # By their own sum, so that the share of a single class is exactly 1.
+    shares = (count / count.sum() for count in counts)
+    return matthews_of_shares(weighted_mean((guessed == true).astype(np.float64), given), *shares)
 
 
 def matthews_of_shares(accuracy: float, predicted: Floats, labels: Floats) -> float:

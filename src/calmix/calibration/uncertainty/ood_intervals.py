@@ -8,6 +8,8 @@ sets that a score separates is not [1, 1]. AUPR likewise, with the variance of a
 FPR@95 is a share of one set at a threshold from the other: percentiles of the bootstrap, and at least the
 Clopper-Pearson interval of that share.
 
+A set of one row does not say how its rows vary: nothing that depends on it has limits within [0, 1].
+
 In the bootstrap both sets are resampled with replacement, each by itself. Rows are sorted once: a draw only
 counts how often each score was drawn, and every metric is a sum over those counts.
 """
@@ -74,7 +76,10 @@ def detection_metrics(
         metric: share_limits(metrics[metric], variances[metric], jump, level)
         for metric, jump in jumps.items()
     }
-    limits["fpr95"] = [float(min(low, least)), float(max(high, most))]
+    if min(in_rows, out_rows) == 1:
+        limits = {metric: [0.0, 1.0] for metric in jumps}
+    # The threshold is of the in-domain rows.
+    limits["fpr95"] = [0.0, 1.0] if in_rows == 1 else [float(min(low, least)), float(max(high, most))]
     found: dict[str, float | list[float]] = dict(metrics)
     return found | {f"{metric}_ci": limits[metric] for metric in METRICS}
 

@@ -227,12 +227,14 @@ class Teaching:
         """For `metrics.json`: who taught, how, and how right the teachers are on the training labels."""
         labels = self.train.labels
         answers = Predictions.from_logits(logits.of(np.arange(len(labels))), labels)
+        soft = answers.with_rows(targets=self.train.soft_labels).soft_targets()
+        agreement = soft[np.arange(len(labels)), answers.predicted()]
         return {
             "teachers": [{"name": one.name, "temperature": one.temperature} for one in self.teachers],
             "teacher_temperature": self.config.teacher_temperature,
             "distill_temperature": self.config.distill_temperature,
             "label_weight": self.config.label_weight,
             "unlabelled": 0 if self.unlabelled is None else len(self.unlabelled),
-            "teacher_train_accuracy": float(answers.correct().mean()),
+            "teacher_train_accuracy": float(agreement.mean()),
             "teacher_train_confidence": float(answers.confidence().mean()),
         }
