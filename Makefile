@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 help:
 	@echo "make demo    train on real reviews, print a table and the path of a report (a few minutes)"
 	@echo "make test    lint, types, import contracts, tests"
-	@echo "make quick   lint and the tests that train nothing (about a minute)"
+	@echo "make quick   lint and the tests that train nothing (about two minutes)"
 	@echo "make coverage the same tests, and the share of lines that they run"
 	@echo "make test-lowest  those tests with the lowest versions of the dependencies, in .venv-lowest"
 	@echo "make wheel   build the wheel, install it in empty environments, run the demo there (some minutes)"
