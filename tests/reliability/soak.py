@@ -3,9 +3,9 @@
     make soak KILLS=300 SEED=1       or: PYTHONPATH=tests python -m reliability.soak --kills 300 --seed 1
 
 SIGKILL, SIGTERM and SIGINT, over plain runs, mixup, several labels, guided runs with and without threshold
-passes, regions, students, images and comparisons of several processes. After the last kill of a round the
-command is repeated to its end: the set of files and their bits are those of the unbroken run. SIGTERM and
-SIGINT end with one line that says how to continue and with the exit codes 143 and 130.
+passes, regions, students, images and comparisons: of one process, of several, and with Ray. After the last
+kill of a round the command is repeated to its end: the set of files and their bits are those of the unbroken
+run. SIGTERM and SIGINT end with one line that says how to continue and with the exit codes 143 and 130.
 
 One round in twenty starts `python -m calmix`; the others fork a process that has loaded torch, which saves
 most of the time of a round. Both must end with the same bits. The counts are written after every round.
@@ -38,7 +38,8 @@ WORDS = {signal.SIGTERM: (143, "terminated"), signal.SIGINT: (130, "interrupted"
 # While the interpreter itself starts, a signal meets nothing of calmix's.
 INTERPRETER = {True: 0.05, False: 0.4}  # by whether the command is a fork
 FORKED = 0.95  # share of the rounds
-PARALLEL = 30  # one of so many rounds kills a comparison of several processes: they load torch again
+RARE = 30  # each of SEVERAL gets one of so many rounds: its processes load torch again
+SEVERAL = ("parallel comparison", "Ray comparison")
 TIMEOUT = 900
 
 
@@ -67,6 +68,8 @@ def scenarios(world: Path) -> dict[str, list[str]]:
                        *common, *output],
         "parallel comparison": ["compare", "--methods", "plain,cls-mixup,informed-mixup", "--seeds", "0,1",
                                 "--workers", "2", *common, *output],
+        "Ray comparison": ["compare", "--methods", "plain,cls-mixup,informed-mixup", "--seeds", "0,1",
+                           "--executor", "ray", "--workers", "2", *common, *output],
     }  # fmt: skip
 
 
@@ -212,12 +215,14 @@ class Soak:
         return self.result()
 
     def next_scenario(self) -> str:
-        """In turn, but for the comparison of several processes, which is rare."""
+        """In turn, but for the comparisons of several processes, which are rare."""
         number = self.counts["rounds"]
-        names = [name for name in self.commands if name != "parallel comparison"]
-        if "parallel comparison" in self.commands and (not names or number % PARALLEL == PARALLEL - 1):
-            return "parallel comparison"
-        return names[number % len(names)]
+        often = [name for name in self.commands if name not in SEVERAL]
+        rare = [name for name in self.commands if name in SEVERAL]
+        if not often:
+            return rare[number % len(rare)]
+        place = RARE - 1 - number % RARE  # the last rounds of thirty
+        return rare[place] if place < len(rare) else often[number % len(often)]
 
     def result(self) -> dict[str, Any]:
         """The counts of the rounds so far."""
