@@ -36,6 +36,11 @@ def test_what_a_user_wrote_is_no_option():
     assert str(error) == error.on_command_line == "--label-weight.csv: no such file"
 
 
+def test_a_column_with_an_endless_name_does_not_hide_the_problem():
+    said = str(UserError("not a number", file="votes.jsonl", row=1, column="p" * 5000, remedy="write one"))
+    assert len(said) < 1000 and said.endswith("not a number; write one")
+
+
 def test_no_error_below_the_command_line_names_a_flag():
     """`argument("epochs")` names an option; a whole command (`calmix ood ...`) may have flags."""
     found = []

@@ -6,8 +6,12 @@ import re
 import sys
 
 # Control characters, which begin the escape sequences of terminals; marks that turn the direction of writing,
-# by which text is shown in another order than it has; separators that some take for the end of a line.
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# by which text is shown in another order than it has; separators that some take for the end of a line; marks
+# that nobody sees, by which two names look alike (not the joiners, which some scripts need); halves of
+# surrogate pairs, which cannot be written as UTF-8.
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
@@ -17,6 +21,8 @@ def printable(text: str) -> str:
     '\\x1b[31mred\\x1b[0m'
     >>> printable("abc\u202etxt.exe")
     'abc\\u202etxt.exe'
+    >>> printable("gold\ufeff"), printable("\ud800")
+    ('gold\\ufeff', '\\ud800')
     """
     return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 

@@ -47,7 +47,7 @@ class UserError(Exception):
         if row is not None:
             place.append(f"row {row}")
         if column is not None:
-            place.append(f"column {column!r}")
+            place.append(f"column {_shortened(column)!r}")
         where = ", ".join(place)
         line = f"{where}: {_shortened(problem)}" if where else _shortened(problem)
         if remedy:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -85,6 +86,14 @@ def test_labelled_rows_recalibrate_and_the_folded_checkpoint_holds_it(calmix, ru
     assert code == 0, err
     before = json.loads(calmix("evaluate", "--model", run, "--data", noisy, "--json")[1])["files"][0]
     assert json.loads(out)["files"][0]["nll"] < before["nll"]
+
+
+def test_a_card_in_another_encoding_is_no_reason_to_fail(calmix, run, noisy, tmp_path):
+    shutil.copytree(run / "model", tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_bytes(b"# Caf\xe9\n")
+    code, _, err = calmix("adapt", tmp_path / "model", "--labelled", noisy, "--output", tmp_path / "adapted")
+    assert code == 0, err
+    assert "# Caf\ufffd" in (tmp_path / "adapted" / "model" / "README.md").read_text(encoding="utf-8")
 
 
 def test_wrong_labels_and_rows_of_the_own_domain(calmix, run, reviews, tmp_path):

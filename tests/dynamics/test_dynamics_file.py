@@ -201,3 +201,13 @@ def test_what_is_no_parquet_file_is_refused(tmp_path):
         read_dynamics_file(tmp_path / "dynamics.parquet")
     with pytest.raises(UserError, match="no such file"):
         read_dynamics_file(tmp_path / "other.parquet")
+
+
+def test_labels_without_a_sign_may_be_missing(tmp_path):
+    """-1 stands for a missing label; a column of unsigned numbers cannot hold it."""
+    file = tmp_path / "dynamics.parquet"
+    write_dynamics(file, recorded())
+    table = pa.parquet.read_table(file)
+    labels = pa.array([None, *table["label"].to_pylist()[1:]], pa.uint8())
+    pa.parquet.write_table(table.set_column(table.schema.get_field_index("label"), "label", labels), file)
+    assert read_dynamics_file(file).labels.tolist() == [-1, *table["label"].to_pylist()[1:]]

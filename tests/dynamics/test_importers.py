@@ -86,6 +86,15 @@ def test_rows_missing_from_an_epoch_are_unseen_there(tmp_path):
     assert dynamics.seen.sum() == 35
 
 
+def test_logits_that_are_large_integers_are_read(tmp_path):
+    """JSON writes 1e20 as an integer that no integer type of numpy holds."""
+    values = LOGITS.astype(object)
+    values[4] = [[10**20, -(10**20)]] * 3
+    found = read_data_map(write_folder(tmp_path, logits=values))
+    expected = TrainingDynamics.from_logits(values.astype(float), GOLD, row_ids=100 + np.arange(12))
+    same_map(found, DataMap.from_dynamics(expected))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

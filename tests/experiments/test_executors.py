@@ -3,6 +3,8 @@
 import builtins
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -158,3 +160,18 @@ def test_tasks_are_started_in_their_order_and_each_failure_is_told(tiny, tmp_pat
     assert {outcome.reason for outcome in outcomes.values()} == {
         "epochs is -1; give a whole number of at least 1 and of at most 1000000"
     }
+
+
+@pytest.mark.processes
+def test_a_signal_to_end_is_handled_as_before_ray_was_there():
+    """Ray sets a handler of its own, which prints the addresses of its stack."""
+    program = (
+        "import os, signal\n"
+        "from calmix.experiments.executors import connect\n"
+        "signal.signal(signal.SIGTERM, lambda *given: os._exit(7))\n"
+        "connect(workers=1, threads=1)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=300)
+    assert ended.returncode == 7, ended.stderr

@@ -6,7 +6,9 @@ import pickle
 import pytest
 import yaml
 
+from calmix.io.record_shapes import METRICS, check_shape
 from calmix.io.records import Record, read_json_record, read_yaml_record
+from calmix.report.tables import metrics_of
 from calmix.user_error import UserError
 
 DEEP = 100_000
@@ -66,3 +68,10 @@ def test_a_record_is_written_as_yaml_like_any_mapping(tmp_path):
     file.write_text('{"config": {"bins": 15, "trainer": {}}}')
     content = read_json_record(file)
     assert yaml.safe_load(yaml.safe_dump(dict(content))) == {"config": {"bins": 15, "trainer": {}}}
+
+
+def test_every_metric_that_is_shown_is_checked_to_be_a_number(tmp_path):
+    for metric in metrics_of(["ece_100_bins"]):
+        splits = {"test": {"calibrated": {metric.key: {}}}}
+        with pytest.raises(UserError, match=f"splits.test.calibrated.{metric.key} is an object"):
+            check_shape({"splits": splits}, METRICS, tmp_path / "metrics.json")

@@ -74,6 +74,14 @@ def test_texts_are_cut_as_the_checkpoint_says(
     assert load_inputs(tmp_path, model, max_length=asked).max_length == expected
 
 
+@pytest.mark.parametrize("length", ["many", {"a": 1}, [3], True, 0, -5])
+def test_a_tokenizer_whose_longest_text_is_no_number_is_refused(encoders, length):
+    tokenizer, model = load_tokenizer(str(encoders("bert"))), load(encoders("bert"))
+    tokenizer.model_max_length = length
+    with pytest.raises(UserError, match=r"tokenizer_config\.json: model_max_length is .*; give a number of"):
+        longest_input(model, tokenizer)
+
+
 @pytest.mark.parametrize("kind", ["missing", "empty directory", "file"])
 def test_what_is_not_a_model_is_said_in_one_line(kind, tmp_path):
     path = tmp_path / "thing"

@@ -36,6 +36,13 @@ def test_a_fault_at_any_event_loses_nothing_and_leaves_nothing(sweep, verb, faul
         assert sweep.problem(verb, fault, number) is None
 
 
+@pytest.mark.parametrize("verb", ["calibrate", "adapt"])
+def test_a_report_that_cannot_be_written_leaves_no_output_without_one(sweep, verb):
+    # The last events: everything but the report is there.
+    _, events = sweep.reference(verb)
+    assert [sweep.problem(verb, "nospace", events - last) for last in (2, 4)] == [None, None]
+
+
 def test_the_weights_of_a_first_stage_do_not_stay_in_the_cache_after_a_kill(sweep):
     # The last events of a guided run: it is finished, and the weights of its plain run are not dropped yet.
     _, events = sweep.reference("guided")

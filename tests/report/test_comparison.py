@@ -114,3 +114,10 @@ def test_the_markdown_holds_the_same_tables(data):
         assert table.to_markdown() in text
     assert "out of \\<memory\\>" in text
     assert "<b>" not in text.replace("\\<b\\>", "")
+
+
+def test_without_plain_nothing_is_compared_with(data, read_page, tmp_path):
+    """`cells.json` can be edited, and a report of what is left is still one."""
+    arms = [{**arm, "reference": None} for arm in data["arms"]]
+    write_comparison_report({**data, "arms": arms}, tmp_path / "report.html")
+    assert "What was run" in (tmp_path / "report.html").read_text()

@@ -73,7 +73,9 @@ def _read_epoch(file: Path, number: int) -> Epoch:
             classes = logits[0].shape[1] if logits else None
             matrix = _matrix(records, column, classes)
             if matrix is None:
-                raise _flaw(records, file, len(guids), column, classes)
+                _check(records, file, len(guids), column, classes)
+                # Nothing is wrong: some are integers that only a float can hold.
+                matrix = np.array([record[column] for record in records], dtype=np.float64)
             logits.append(matrix)
             guids += [str(record["guid"]) for record in records]
             gold += [record["gold"] for record in records]
@@ -98,23 +100,22 @@ def _matrix(records: list[Record], column: str, classes: int | None) -> npt.NDAr
     return logits.astype(np.float64) if in_range and fits else None
 
 
-def _flaw(records: list[Record], file: Path, first_row: int, column: str, classes: int | None) -> UserError:
-    """What is wrong with the first row of which something is."""
+def _check(records: list[Record], file: Path, first_row: int, column: str, classes: int | None) -> None:
+    """Say what is wrong with the first row of which something is."""
     for row, record in enumerate(records, start=first_row + 1):
         for field in ("guid", column, "gold"):
             if record.get(field) is None:
                 known = ", ".join(record)
-                return UserError(f"no field {field!r}", file=file, row=row, remedy=f"the fields are: {known}")
+                raise UserError(f"no field {field!r}", file=file, row=row, remedy=f"the fields are: {known}")
         values, label = record[column], record["gold"]
         numbers = isinstance(values, list) and all(type(value) in (int, float) for value in values)
         # In float: an integer may have thousands of digits.
         if not numbers or len(values) < 2 or not all(abs(value) <= LARGEST for value in values):
-            return UserError("not a list of at least two numbers", file=file, row=row, column=column)
+            raise UserError("not a list of at least two numbers", file=file, row=row, column=column)
         classes = classes or len(values)
         if len(values) != classes:
             problem = f"{len(values)} logits, the rows before have {classes}"
-            return UserError(problem, file=file, row=row, column=column)
+            raise UserError(problem, file=file, row=row, column=column)
         if type(label) is not int or not 0 <= label < len(values):
             problem = f"{label!r:.60} is not a class index in 0..{len(values) - 1}"
-            return UserError(problem, file=file, row=row, column="gold")
-    raise AssertionError("no row is wrong")
+            raise UserError(problem, file=file, row=row, column="gold")

@@ -115,16 +115,15 @@ def read_dynamics_file(path: str | Path) -> TrainingDynamics:
             raise UserError("another number of epochs than gold_probability", file=path, column=name)
     if not _is_kind(table["label"].type, "whole numbers"):
         raise UserError(f"not whole numbers but {table['label'].type}", file=path, column="label")
-    labels = table["label"].fill_null(-1).to_numpy()
+    # Wide and signed first: an unsigned column cannot hold the -1 of a missing label.
+    labels = table["label"].cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
     _check_classes(labels, path, "label")
     names = stored_class_names(table.schema, path) or ()
     for column, indices in (("label", labels), ("predicted_label", predicted)):
         if names and indices is not None and indices.size and indices.max() >= len(names):
             problem = f"class {indices.max()} of {len(names)} named ones"
             raise UserError(problem, file=path, column=column, remedy="classes are counted from 0")
-    return TrainingDynamics(
-        row_ids(table, path), labels.astype(np.int64), gold, margin, correct, predicted, names
-    )
+    return TrainingDynamics(row_ids(table, path), labels, gold, margin, correct, predicted, names)
 
 
 def row_ids(table: pa.Table, path: str | Path, name: str = "row_id") -> npt.NDArray[np.str_]:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from calmix.experiments.cell import Outcome, Task, run_cell
@@ -213,8 +213,9 @@ def connect(*, workers: int, threads: int) -> Any:
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     address = os.environ.get("RAY_ADDRESS")
     if not address:
-        # Not the cluster that happens to be there: it may belong to a program that ends before this one.
-        ray.init(address="local", num_cpus=workers * threads, include_dashboard=False, **settings)
+        with signal_handler_kept(signal.SIGTERM):
+            # Not the cluster that happens to be there: it may belong to a program that ends before this one.
+            ray.init(address="local", num_cpus=workers * threads, include_dashboard=False, **settings)
         return ray
     try:
         check_answers(address)
@@ -224,7 +225,8 @@ def connect(*, workers: int, threads: int) -> Any:
             remedy="start it with 'ray start --head', or unset RAY_ADDRESS for a local one",
         ) from error
     try:
-        ray.init(address=address, **settings)
+        with signal_handler_kept(signal.SIGTERM):
+            ray.init(address=address, **settings)
     except (OSError, RuntimeError) as error:
         reason = one_line(error)[:160]
         raise UserError(
@@ -232,6 +234,18 @@ def connect(*, workers: int, threads: int) -> Any:
             remedy="check that Ray has the same version and the same authentication token there and here",
         ) from error
     return ray
+
+
+@contextmanager
+def signal_handler_kept(number: signal.Signals) -> Iterator[None]:
+    """Set the handler of a signal again at the end: Ray sets one of its own, which prints addresses of its
+    stack and ends the process at once."""
+    handler = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(number, handler)
 
 
 def check_answers(address: str) -> None:

@@ -103,6 +103,9 @@ class Calibrated:
     held_out: dict[str, HeldOut]
 
 
+Describe = Callable[[Path, Calibrated], None]
+
+
 def write_calibrated(
     source: CalibrationSource,
     calibrator: Calibrator,
@@ -112,13 +115,13 @@ def write_calibrated(
     *,
     folds: bool = True,
     held_out: Mapping[str, HeldOut] | None = None,
-    card: Callable[[Mapping[str, Any]], str] | None = None,
+    describe: Describe | None = None,
     trust_remote_code: bool = False,
 ) -> Calibrated:
     """Everything about a fitted calibrator; `facts` go first into the result.
 
     `folds=False` keeps one that would fold beside its network. `held_out` are the rows to measure on where
-    the caller knows better; `card` makes the model card of a folded checkpoint from the result.
+    the caller knows better; `describe` writes what people read, before the directory has its name.
     """
     with new_directory(output) as fresh:
         remember_classes(calibrator, source.fitting)
@@ -152,9 +155,10 @@ def write_calibrated(
             "predictions": [str(output / "predictions" / f"{name}.parquet") for name in source.others],
         }
         write_json(fresh / "calibration.json", result)
-        if card is not None and folded:
-            (fresh / "model" / "README.md").write_text(card(result), encoding="utf-8")
-    return Calibrated(result, dict(held_out))
+        found = Calibrated(result, dict(held_out))
+        if describe is not None:
+            describe(fresh, found)
+    return found
 
 
 def fold_checkpoint(

@@ -8,7 +8,7 @@ its head, thresholds in its configuration.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,9 +66,13 @@ def calibrate_labels(
     mapping: ColumnMapping,
     columns: Mapping[str, str | None],
     max_length: int | None,
+    describe: Callable[[Path, dict[str, Any], dict[str, LabelHeldOut]], None],
     trust_remote_code: bool,
-) -> tuple[dict[str, Any], dict[str, LabelHeldOut]]:
-    """Fit a scaling on `fit_on`, apply it to `source`; the result for JSON, and what its metrics are of."""
+) -> dict[str, Any]:
+    """Fit a scaling on `fit_on`, apply it to `source`; the result for JSON.
+
+    `describe` writes what people read into the new directory; it gets the result and what its metrics are of.
+    """
     check_new_directory(output)
     check_scaling(method)
     settings = {"trust_remote_code": trust_remote_code}
@@ -114,7 +118,8 @@ def calibrate_labels(
             "warnings": [str(warning.message) for warning in caught],
         }
         write_json(fresh / "calibration.json", result)
-    return result, held_out
+        describe(fresh, result, held_out)
+    return result
 
 
 def _open(

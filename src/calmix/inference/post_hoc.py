@@ -24,6 +24,7 @@ from calmix.data.images.embedded import is_embedded
 from calmix.inference.calibrated_directory import (
     Calibrated,
     CalibrationSource,
+    Describe,
     write_calibrated,
 )
 from calmix.io.memory_tables import is_in_memory
@@ -47,12 +48,14 @@ def calibrate(
     output: Path,
     *,
     mapping: ColumnMapping | None = None,
+    describe: Describe | None = None,
     trust_remote_code: bool = False,
     **data: Any,
 ) -> Calibrated:
     """Fit a calibrator on `fit_on` and apply it to `source`.
 
-    `mapping` says what the columns of predictions files are where their names do not.
+    `mapping` says what the columns of predictions files are where their names do not. `describe` writes what
+    people read into the new directory.
     """
     check_new_directory(output)
     known = get_calibrator(method)  # an unknown name is refused before anything is read
@@ -92,7 +95,15 @@ def calibrate(
         "warnings": [str(warning.message) for warning in caught],
     }
     fitted_on = fit_on if isinstance(fit_on, str) else f"in memory: {len(fit_on):,} rows"
-    return write_calibrated(opened, calibrator, output, fitted_on, facts, trust_remote_code=trust_remote_code)
+    return write_calibrated(
+        opened,
+        calibrator,
+        output,
+        fitted_on,
+        facts,
+        describe=describe,
+        trust_remote_code=trust_remote_code,
+    )
 
 
 def open_source(

@@ -2,12 +2,14 @@
 TypeError in the middle of the work.
 
 A shape is a type, a tuple of types, `NUMBER`, `{key: shape}`, `Each(shape)` for all values of an object, or
-`[shape]` for all elements of a list. A missing key is no flaw: `Record` names it where it is needed.
+`[shape]` for all elements of a list. A key of a shape is a name or a pattern of names. A missing key is no
+flaw: `Record` names it where it is needed.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +27,13 @@ class Each(NamedTuple):
 
 
 TEXT = (str, NOTHING)
-MEASURED = {"n": MAYBE, "accuracy": MAYBE, "nll": MAYBE, "ece": MAYBE, "brier": MAYBE}
+# All that are shown as numbers.
+MEASURED = {
+    "n": MAYBE, "accuracy": MAYBE, "nll": MAYBE, "brier": MAYBE, "ece": MAYBE, "ece_noise_floor": MAYBE,
+    "ece_noise_floor_p95": MAYBE, "adaptive_ece": MAYBE, "classwise_ece": MAYBE, "oe": MAYBE, "mce": MAYBE,
+    "aurc": MAYBE, "augrc": MAYBE, "confidence_gap": MAYBE, "confidence_follows": MAYBE, "mcc": MAYBE,
+    "top5_accuracy": MAYBE, re.compile(r"ece_\d+_bins"): MAYBE,
+}  # fmt: skip
 METRICS = {
     "method": str, "model": str, "seed": int, "temperature": NUMBER, "calibrator": str,
     "seconds": NUMBER, "device": str,
@@ -90,13 +98,9 @@ def _flaw(value: Any, shape: Any, place: str) -> str | None:
         if not isinstance(value, Mapping):
             return f"{place} is {_named(value)}"
         parts = [
-            (
-                f"{place}.{key}" if place else str(key),
-                inner,
-                shape.shape if isinstance(shape, Each) else shape[key],
-            )
+            (f"{place}.{key}" if place else str(key), inner, expected)
             for key, inner in value.items()
-            if isinstance(shape, Each) or key in shape
+            if (expected := _shape_of(key, shape)) is not None
         ]
     elif isinstance(shape, list):
         if not isinstance(value, list | tuple):
@@ -107,6 +111,18 @@ def _flaw(value: Any, shape: Any, place: str) -> str | None:
         is_kind = isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds)
         return None if is_kind else f"{place} is {_named(value)}"
     return next((flaw for part in parts if (flaw := _flaw(part[1], part[2], part[0])) is not None), None)
+
+
+def _shape_of(key: Any, shape: Any) -> Any:
+    """What the value of a key must be; None where anything may be there.
+
+    >>> _shape_of("ece_10_bins", MEASURED), _shape_of("ece_10", MEASURED)
+    ('number or null', None)
+    """
+    if isinstance(shape, Each):
+        return shape.shape
+    patterns = (name for name in shape if isinstance(name, re.Pattern) and name.fullmatch(str(key)))
+    return shape[key] if key in shape else shape.get(next(patterns, None))
 
 
 def _named(value: Any) -> str:

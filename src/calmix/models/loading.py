@@ -211,8 +211,12 @@ def pad_for(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """How many tokens the network can take, or None if nothing limits it."""
     limits = []
-    if tokenizer.model_max_length < 1_000_000:  # tokenizers without a limit say 10^30
-        limits.append(int(tokenizer.model_max_length))
+    most = tokenizer.model_max_length
+    if isinstance(most, bool) or not isinstance(most, int | float) or not most >= 1:
+        place = Path(tokenizer.name_or_path) / "tokenizer_config.json"
+        raise UserError(f"model_max_length is {most!r}", file=place, remedy="give a number of tokens")
+    if most < 1_000_000:  # tokenizers without a limit say 10^30
+        limits.append(int(most))
     positions = getattr(model.config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         padding = first_position(model)

@@ -14,10 +14,18 @@ from calmix.report.tables import escape_markdown
 TITLE = "## Adapted"
 
 
+def write_adapted_card(directory: Path, source: Path, result: Mapping[str, Any]) -> None:
+    """The card of `model/` in an adapted directory, where the calibrator was folded into it."""
+    if result["folded"]:
+        (directory / "model" / "README.md").write_text(adapted_card(source, result), encoding="utf-8")
+
+
 def adapted_card(source: Path, result: Mapping[str, Any]) -> str:
     """The card for `model/` of an adapted directory; `source` is the run or checkpoint that was adapted."""
     places = [source / "model" / "README.md", source / "README.md"]
-    original = next((place.read_text(encoding="utf-8") for place in places if place.is_file()), "")
+    # A card is for people: what is not UTF-8 in it shows, and is no reason to lose the adapted model.
+    texts = (place.read_text(encoding="utf-8", errors="replace") for place in places if place.is_file())
+    original = next(texts, "")
     front, body = split_front_matter(original)
     parts = [front] if front else []
     parts.append(f"{TITLE}\n\n{adapted_text(result)}")

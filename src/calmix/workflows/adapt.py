@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calmix.data.objects import is_place
 from calmix.user_error import UserError, argument, check_least
-from calmix.workflows.calibrate import CalibrationResult
+from calmix.workflows.calibrate import REPORT, CalibrationResult
 from calmix.workflows.data_arguments import GivenData
 from calmix.workflows.options import check_max_length, output_directory
 from calmix.workflows.result import Result
@@ -120,10 +120,12 @@ def adapt(
     if labelled is not None:
         labelled = str(labelled) if is_place(labelled) else given.source(labelled, "labelled")
 
-    from calmix.report.adapted_card import adapted_card
+    from calmix.report.adapted_card import write_adapted_card
+    from calmix.report.calibration_report import write_calibration_report
 
-    def card(result: Mapping[str, Any]) -> str:
-        return adapted_card(model, result)
+    def describe(directory: Path, found: Calibrated) -> None:
+        write_adapted_card(directory, model, found.result)
+        write_calibration_report(found.result, found.held_out, directory / REPORT)
 
     found: Calibrated
     if labelled is not None:
@@ -134,7 +136,7 @@ def adapt(
             labelled,
             place,
             seed=seed,
-            card=card,
+            describe=describe,
             max_length=max_length,
             trust_remote_code=trust_remote_code,
             **names,
@@ -148,18 +150,17 @@ def adapt(
             method,
             place,
             seed=seed,
-            card=card,
+            describe=describe,
             trust_remote_code=trust_remote_code,
             **{name.removesuffix("_column"): value for name, value in names.items()},
         )
     else:
         from calmix.inference.adaptation.perturbed import adapt_perturbed
 
-        found = adapt_perturbed(model, place, seed=seed, card=card, trust_remote_code=trust_remote_code)
-    from calmix.report.calibration_report import write_calibration_report
-
-    report = write_calibration_report(found.result, found.held_out, place / "report.html")
-    return AdaptationResult(place, {**found.result, "report": str(report)})
+        found = adapt_perturbed(
+            model, place, seed=seed, describe=describe, trust_remote_code=trust_remote_code
+        )
+    return AdaptationResult(place, {**found.result, "report": str(place / REPORT)})
 
 
 def model_to_adapt(source: Any) -> Path:

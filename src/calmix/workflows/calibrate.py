@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from calmix.calibration.multi_label.label_scaling import LabelScaling
     from calmix.calibration.multi_label.multi_label_predictions import MultiLabelPredictions
     from calmix.calibration.predictions import Predictions
+    from calmix.inference.calibrated_directory import Calibrated
     from calmix.report.tables import Table
+
+REPORT = "report.html"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,7 +201,10 @@ def calibrate(
         from calmix.inference.label_calibration import calibrate_labels
         from calmix.report.label_report import write_label_calibration_report
 
-        content, compared = calibrate_labels(
+        def describe_labels(directory: Path, found: Mapping[str, Any], compared: Mapping[str, Any]) -> None:
+            write_label_calibration_report(found, compared, directory / REPORT)
+
+        content = calibrate_labels(
             source,
             fit_on if isinstance(fit_on, MultiLabelPredictions) else str(fit_on),
             method,
@@ -206,13 +212,16 @@ def calibrate(
             mapping=mapping,
             columns={name.removesuffix("_column"): value for name, value in names.items()},
             max_length=max_length,
+            describe=describe_labels,
             trust_remote_code=trust_remote_code,
         )
-        report = write_label_calibration_report(content, compared, place / "report.html")
-        return CalibrationResult(place, {**content, "report": str(report)})
+        return CalibrationResult(place, {**content, "report": str(place / REPORT)})
 
     from calmix.inference.post_hoc import calibrate as calibrate_source
     from calmix.report.calibration_report import write_calibration_report
+
+    def describe(directory: Path, found: Calibrated) -> None:
+        write_calibration_report(found.result, found.held_out, directory / REPORT)
 
     found = calibrate_source(
         source,
@@ -221,8 +230,8 @@ def calibrate(
         place,
         max_length=max_length,
         mapping=mapping,
+        describe=describe,
         trust_remote_code=trust_remote_code,
         **names,
     )
-    report = write_calibration_report(found.result, found.held_out, place / "report.html")
-    return CalibrationResult(place, {**found.result, "report": str(report)})
+    return CalibrationResult(place, {**found.result, "report": str(place / REPORT)})

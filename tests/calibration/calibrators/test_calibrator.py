@@ -221,6 +221,12 @@ def test_a_directory_without_a_calibrator_is_refused_by_name(tmp_path):
         ({"kind": "temprature"}, "unknown calibrator 'temprature'"),
         ({"parameters": {"colour": 3}}, "incomplete calibrator"),
         ({"arrays": {"scale_": [2]}}, "were saved"),
+        ({"parameters": ["a"]}, "parameters is of the type list"),
+        ({"fitted": "a"}, "fitted is of the type str"),
+        ({"fitted": {"predict_proba": 1}}, "'predict_proba' is not a fitted value"),
+        ({"classes": 2.5}, "classes is of the type float"),
+        ({"classes": 2**31}, "2147483648 classes"),
+        ({"classes": 0}, "0 classes"),
     ],
 )
 def test_a_changed_file_is_refused(tmp_path, change, problem):
@@ -240,6 +246,9 @@ def test_broken_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="unreadable arrays"):
         load_calibrator(tmp_path)
     (tmp_path / "calibrator.json").write_text("{")
+    with pytest.raises(UserError, match="not JSON"):
+        load_calibrator(tmp_path)
+    (tmp_path / "calibrator.json").write_text("[" * 100_000)
     with pytest.raises(UserError, match="not JSON"):
         load_calibrator(tmp_path)
 

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from transformers import AutoTokenizer
 
 from calmix.data.batches.encoding import PaddingCollator, encode_rows
 from calmix.data.rows import Rows
+from calmix.user_error import UserError
 
 TEXTS = ["the film is great", "dull", "a very long and quite boring plot it was not a great film"]
 
@@ -72,3 +75,20 @@ def test_rows_without_labels_give_batches_without_labels(tokenizer):
     encoded = encode_rows(rows_of("single").without_labels(), tokenizer, max_length=64)
     batch = PaddingCollator.for_tokenizer(tokenizer, is_choice=False)([encoded[0]])
     assert "labels" not in batch
+
+
+def test_a_tokenizer_that_fails_at_a_text_is_named(tokenizer, tmp_path):
+    """Edited: a word piece has the number of no word. The native code panics, which is no Exception."""
+    tokenizer.save_pretrained(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    content = json.loads(file.read_text())
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "[GONE]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {},
+    }
+    file.write_text(json.dumps(content))
+    edited = AutoTokenizer.from_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"the tokenizer cannot take these texts .*; restore tokenizer\.json"):
+        encode_rows(rows_of("single"), edited, max_length=64)

@@ -36,6 +36,7 @@ from calmix.io.run_directory import write_json
 from calmix.user_error import UserError
 
 FORMAT = "calmix-calibrator"
+MOST_CLASSES = 1_000_000
 FORMAT_VERSION = 1
 FACTS_FILE = "calibrator.json"
 ARRAYS_FILE = "calibrator.safetensors"
@@ -253,7 +254,7 @@ def load_calibrator(directory: str | Path) -> Calibrator:
             raise UserError("no such file", file=file, remedy="save one with 'calmix calibrate'")
     try:
         facts = json.loads(facts_file.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"not JSON ({error})", file=facts_file) from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise UserError("not a saved calibrator", file=facts_file, remedy="save it again")
@@ -264,6 +265,7 @@ def load_calibrator(directory: str | Path) -> Calibrator:
             remedy="save it again or upgrade calmix",
         )
     try:
+        _check_facts(facts)
         # JSON has lists alone; parameters that are sequences are tuples.
         parameters = {
             name: tuple(value) if isinstance(value, list) else value
@@ -284,3 +286,15 @@ def load_calibrator(directory: str | Path) -> Calibrator:
             f"incomplete calibrator ({error})", file=facts_file, remedy="save it again"
         ) from error
     return calibrator
+
+
+def _check_facts(facts: dict[str, Any]) -> None:
+    """What is in a file that somebody may have changed: TypeError where it cannot be of a calibrator."""
+    for name, kind in (("parameters", dict), ("fitted", dict), ("kind", str), ("classes", int)):
+        if not isinstance(facts[name], kind):
+            raise TypeError(f"{name} is of the type {type(facts[name]).__name__}")
+    if not 2 <= facts["classes"] <= MOST_CLASSES:
+        raise TypeError(f"{facts['classes']} classes")
+    for name in facts["fitted"]:
+        if not name.endswith("_") or name.startswith("_"):  # a method would be replaced
+            raise TypeError(f"{name!r} is not a fitted value")

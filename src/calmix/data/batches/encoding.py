@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calmix.runtime.large_arrays import GrowingArray
+from calmix.user_error import UserError
 
 if TYPE_CHECKING:
     import torch
@@ -82,6 +84,22 @@ class EncodedView:
         return self.rows[int(self.positions[index])]
 
 
+@contextmanager
+def refusing_texts(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
+    """A tokenizer that was edited may load and then fail at a text."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic of tokenizers' native code is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise UserError(
+            f"the tokenizer cannot take these texts ({str(error)[:160]})",
+            file=tokenizer.name_or_path,
+            remedy="restore tokenizer.json, or name another model",
+        ) from error
+
+
 def encode_rows(
     rows: Rows, tokenizer: PreTrainedTokenizerBase, *, max_length: int, chunk: int = 4096
 ) -> EncodedRows:
@@ -91,7 +109,8 @@ def encode_rows(
     lengths, truncated = GrowingArray(np.int64), GrowingArray(np.bool_)
     for part in rows.chunks(chunk):
         texts, pairs = _sequences(part)
-        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length, padding=False)
+        with refusing_texts(tokenizer):
+            encoded = tokenizer(texts, pairs, truncation=True, max_length=max_length, padding=False)
         sizes = [len(ids) for ids in encoded["input_ids"]]
         lengths.append(sizes)
         truncated.append(_was_truncated(tokenizer, texts, pairs, sizes, max_length))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from calmix.calibration.input_checks import Floats, check_weights
 from calmix.inference.calibrated_directory import (
     Calibrated,
     CalibrationSource,
+    Describe,
     write_calibrated,
 )
 from calmix.inference.post_hoc import open_source
@@ -27,7 +28,6 @@ from calmix.io.writing import check_new_directory
 from calmix.user_error import UserError, argument
 
 WEIGHT_COLUMN = "design_weight"
-Card = Callable[[Mapping[str, Any]], str]
 
 
 def adapt_labelled(
@@ -36,7 +36,7 @@ def adapt_labelled(
     output: Path,
     *,
     seed: int = 0,
-    card: Card | None = None,
+    describe: Describe | None = None,
     trust_remote_code: bool = False,
     **data: Any,
 ) -> Calibrated:
@@ -98,7 +98,7 @@ def adapt_labelled(
         facts,
         folds=folds or not found.calibrator.bias_.any(),
         held_out=held_out,
-        card=card,
+        describe=describe,
         trust_remote_code=trust_remote_code,
     )
 

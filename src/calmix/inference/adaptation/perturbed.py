@@ -10,7 +10,6 @@ run's own, in a directory of its own: `calmix adapt --perturbed`, or at the end 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from calmix.data.rows import Rows
 from calmix.inference.calibrated_directory import (
     Calibrated,
     CalibrationSource,
+    Describe,
     write_calibrated,
 )
 from calmix.inference.prediction import predict_with_checkpoint, row_predictions
@@ -46,7 +46,7 @@ def adapt_perturbed(
     output: Path,
     *,
     seed: int = 0,
-    card: Callable[[Mapping[str, Any]], str] | None = None,
+    describe: Describe | None = None,
     trust_remote_code: bool = False,
 ) -> Calibrated:
     """Fit a temperature on damaged copies of a run's validation rows."""
@@ -72,7 +72,7 @@ def adapt_perturbed(
         rows=rows,
         max_length=length,
         seed=seed,
-        card=card,
+        describe=describe,
         trust_remote_code=trust_remote_code,
     )
 
@@ -86,7 +86,7 @@ def write_perturbed(
     rows: Rows,
     max_length: int | None,
     seed: int,
-    card: Callable[[Mapping[str, Any]], str] | None = None,
+    describe: Describe | None = None,
     trust_remote_code: bool = False,
     **binning: Any,
 ) -> Calibrated:
@@ -128,7 +128,7 @@ def write_perturbed(
         FITTED_ON,
         facts,
         held_out=held_out,
-        card=card,
+        describe=describe,
         trust_remote_code=trust_remote_code,
     )
 

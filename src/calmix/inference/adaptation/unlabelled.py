@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +28,7 @@ from calmix.data.perturbation import COPIES, perturbed
 from calmix.data.rows import Rows
 from calmix.inference.adaptation.labelled import head_holds
 from calmix.inference.adaptation.target_passes import TargetNetwork
-from calmix.inference.calibrated_directory import Calibrated, CalibrationSource, write_calibrated
+from calmix.inference.calibrated_directory import Calibrated, CalibrationSource, Describe, write_calibrated
 from calmix.inference.run_rows import rows_of_run, training_rows
 from calmix.inference.saved_classifier import open_classifier
 from calmix.io.run_directory import RunDirectory
@@ -50,7 +48,7 @@ def adapt_unlabelled(
     output: Path,
     *,
     seed: int = 0,
-    card: Callable[[Mapping[str, Any]], str] | None = None,
+    describe: Describe | None = None,
     trust_remote_code: bool = False,
     **columns: str | None,
 ) -> Calibrated:
@@ -115,7 +113,7 @@ def adapt_unlabelled(
         facts,
         folds=folds or not calibrator.bias_.any(),
         held_out=held_out,
-        card=card,
+        describe=describe,
         trust_remote_code=trust_remote_code,
     )
 

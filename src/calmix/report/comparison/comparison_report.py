@@ -180,7 +180,7 @@ def _runs_table(data: Mapping[str, Any]) -> Table:
                 arm["name"],
                 ", ".join(f"{name}={value}" for name, value in {**arm["options"], **arm["settings"]}.items())
                 or "–",
-                arm["reference"] if arm["reference"] != arm["name"] else "–",
+                "–" if arm["reference"] in (None, arm["name"]) else arm["reference"],
                 ", ".join(map(str, arm["seeds"])) or "none",
                 duration(arm["seconds"]) if arm["seconds"] is not None else "–",
             )

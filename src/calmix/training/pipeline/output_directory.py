@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from yaml import YAMLError
 
+from calmix.io.replacing import remove_abandoned
 from calmix.io.run_directory import RunDirectory
 from calmix.training.configuration import TEACHERS_OWN, TrainConfig
 from calmix.training.pipeline.run_files import check_checkpoints
@@ -19,7 +20,9 @@ def check_output(run: RunDirectory, config: TrainConfig, *, resume: bool) -> Non
             raise UserError("the output cannot be created: a file is in the way", file=place)
     if not run.is_finished:
         check_checkpoints(run)
-    # A run that was killed at its very start has a folder for checkpoints and nothing else.
+    # A run that was killed at its very start has a folder for checkpoints, half of its first file, and
+    # nothing else.
+    remove_abandoned(run.config_file)
     if not run.path.exists() or {path.name for path in run.path.iterdir()} <= {run.checkpoints.name}:
         return
     if not run.config_file.is_file():
