@@ -167,3 +167,13 @@ def test_a_head_without_a_bias_takes_scales_and_refuses_biases(family, tmp_path)
     fold(model, SCALE)
     after = reloaded_logits(model, tmp_path, batch)
     assert torch.allclose(after, before * torch.tensor(SCALE).float(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "carried", [{"temperature": [1]}, {"temperature": "2"}, {"scale": "all"}, {"bias": [None]}]
+)
+def test_a_configuration_that_was_edited_is_refused(carried):
+    model = transformers.AutoModelForSequenceClassification.from_config(build_config("bert"))
+    model.config.calmix_calibration = carried
+    with pytest.raises(UserError, match=r"config\.json: damaged: calmix_calibration\.\w+"):
+        fold_temperature(model, 2.0)

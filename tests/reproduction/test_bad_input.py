@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import calmix.reproduction
 from calmix.user_error import UserError
+
+PRESETS = Path(calmix.reproduction.__file__).parent / "presets"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,19 @@ def test_a_label_that_training_does_not_know(calmix, tmp_path):
     assert code == 2
     assert "strange" in err
     assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_arm_with_an_unknown_option_leaves_nothing(calmix, tmp_path):
+    """The rows and the network of the smallest scale are written before the arms are checked on them."""
+    own = (PRESETS / "mixup-uncertainty" / "text.yaml").read_text().replace("alpha: 0.4", "alhpa: 0.4")
+    (tmp_path / "own.yaml").write_text(own)
+    code, _, err = calmix(
+        "reproduce", tmp_path / "own.yaml", "--scale", "smoke", "--output", tmp_path / "out"
+    )
+    assert code == 2
+    assert "no such option 'alhpa'; did you mean 'alpha'?" in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_output_that_is_a_file(calmix, tmp_path):

@@ -8,6 +8,7 @@ that nobody applies it a second time.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from calmix.io.record_shapes import MAYBE, NUMBER, check_shape
 from calmix.models.hf_compat import base_model, last_linear
 from calmix.user_error import UserError, argument
 
 CONFIG_KEY = "calmix_calibration"
 PRIOR_KEY = "calmix_prior_correction"
 """The shift of class weights that was taken out of the bias."""
+CARRIED = {"method": str, "temperature": MAYBE, "scale": [NUMBER], "bias": [NUMBER]}
 
 
 def merged(model: nn.Module) -> nn.Module:
@@ -71,7 +74,7 @@ def check_takes_classes(model: nn.Module, *, biases: bool = True) -> None:
 def fold_temperature(model: nn.Module, temperature: float) -> None:
     """Divide the logits by T, and say so in the model's configuration."""
     fold(model, 1.0 / temperature)
-    carried = dict(getattr(model.config, CONFIG_KEY, None) or {"method": "temperature"})
+    carried = carried_calibration(model) or {"method": "temperature"}
     total = folded_temperature(model) * temperature
     note_calibration(model, {**carried, "temperature": total, "folded": True})
 
@@ -83,7 +86,7 @@ def fold_labels(model: nn.Module, scale: ArrayLike, bias: ArrayLike, facts: dict
     """
     factors, shifts = np.asarray(scale, dtype=np.float64), np.asarray(bias, dtype=np.float64)
     fold(model, factors, shifts)
-    carried = getattr(model.config, CONFIG_KEY, None) or {}
+    carried = carried_calibration(model)
     before_scale = np.asarray(carried.get("scale", np.ones_like(factors)))
     before_bias = np.asarray(carried.get("bias", np.zeros_like(shifts)))
     total = {"scale": (factors * before_scale).tolist(), "bias": (factors * before_bias + shifts).tolist()}
@@ -97,5 +100,14 @@ def note_calibration(model: nn.Module, facts: dict[str, Any]) -> None:
 
 def folded_temperature(model: nn.Module) -> float:
     """The temperature that a checkpoint already carries in its weights; 1 if none."""
-    carried = getattr(getattr(model, "config", None), CONFIG_KEY, None) or {}
-    return float(carried.get("temperature", 1.0))
+    temperature = carried_calibration(model).get("temperature")
+    return 1.0 if temperature is None else float(temperature)
+
+
+def carried_calibration(model: nn.Module) -> dict[str, Any]:
+    """What `note_calibration` has written, of a checkpoint that somebody may have edited since."""
+    config = getattr(model, "config", None)
+    carried = getattr(config, CONFIG_KEY, None) or {}
+    file = Path(str(getattr(config, "name_or_path", None) or "")) / "config.json"
+    check_shape({CONFIG_KEY: carried}, {CONFIG_KEY: CARRIED}, file)
+    return dict(carried)

@@ -15,6 +15,8 @@ import dataclasses
 import shlex
 import shutil
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,11 +69,14 @@ def run_preset(preset: Preset, options: Options, source: Path | None = None) -> 
         outcome.write(options.output)
         return outcome
     work = options.output / "work"
-    scale = scale_of(preset, options.scale, work)
-    blocks = blocks_of(preset, scale)
-    # Everything that is missing is reported before anything is trained.
-    files = [files_of(block, options, work) for block in blocks]
-    planned = [plan_block(block, found, options, work) for block, found in zip(blocks, files, strict=True)]
+    with nothing_left_if_refused(options.output):
+        scale = scale_of(preset, options.scale, work)
+        blocks = blocks_of(preset, scale)
+        # Everything that is missing is reported before anything is trained.
+        files = [files_of(block, options, work) for block in blocks]
+        planned = [
+            plan_block(block, found, options, work) for block, found in zip(blocks, files, strict=True)
+        ]
     if preset.name not in preset_names() and source is not None:
         copy = options.output / f"{preset.name}.yaml"
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +94,18 @@ def run_preset(preset: Preset, options: Options, source: Path | None = None) -> 
         outcome = dataclasses.replace(outcome, finished=number == len(blocks))
         outcome.write(options.output)
     return outcome
+
+
+@contextmanager
+def nothing_left_if_refused(output: Path) -> Iterator[None]:
+    """Rows and networks are written before the arms can be checked on them."""
+    is_new = not output.exists()
+    try:
+        yield
+    except UserError:
+        if is_new:
+            shutil.rmtree(output, ignore_errors=True)
+        raise
 
 
 def command_of(preset: Preset, options: Options, source: Path | None = None) -> str:
