@@ -6,11 +6,28 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from calmix.calibration.conformal import ConformalSets
 from calmix.calibration.files.prediction_files import read_predictions, write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.io.manifest import make_manifest
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate", "calibrate"])
+def test_a_network_that_answers_with_no_number_is_refused(calmix, run, reviews, tmp_path, verb):
+    shutil.copytree(run / "model", tmp_path / "model")
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    name = next(name for name in weights if name.startswith("classifier") and name.endswith("bias"))
+    weights[name][0] = np.nan
+    save_file(weights, tmp_path / "model" / "model.safetensors", {"format": "pt"})
+    data = {"predict": ("--input",), "evaluate": ("--data",), "calibrate": ("--fit-on",)}[verb]
+    model = ("--model", tmp_path / "model") if verb == "evaluate" else (tmp_path / "model",)
+    place = () if verb == "evaluate" else ("--output", tmp_path / "out.csv")
+    code, out, err = calmix(verb, *model, *data, reviews / "test.csv", *place)
+    assert (code, out) == (2, "")
+    assert "the network gives logits that are not finite" in err.splitlines()[-1]
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.fixture(scope="module")

@@ -377,3 +377,14 @@ def test_findings_are_said_before_training_and_their_rows_are_in_a_file(calmix, 
     said = " ".join(lines[:training])
     for check in json.loads((tmp_path / "run" / "metrics.json").read_text())["data_checks"]:
         assert check["message"] in said
+
+
+def test_a_configuration_that_lost_its_data_is_named(calmix, reviews, encoders, tmp_path):
+    options = ("--validation", reviews / "validation.csv", "--model", encoders("bert"), "--epochs", 1)
+    code, _, err = calmix("train", "--train", reviews / "train.csv", *options, "--output", tmp_path / "run")
+    assert code == 0, err
+    file = tmp_path / "run" / "config.yaml"
+    file.write_text("".join(line for line in file.open() if not line.startswith("train:")))
+    code, out, err = calmix("train", "--resume", "--output", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert "config.yaml: damaged: it has no 'train'" in err

@@ -186,7 +186,9 @@ def test_a_broken_file_is_refused_with_the_place(tmp_path, columns, message):
     assert str(file) in str(error.value)
 
 
-@pytest.mark.parametrize("names", [b"null", b"3", b'{"a": 1}', b"[1, 2]", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "names", [b"null", b"3", b'{"a": 1}', b"[1, 2]", b"\xff", b"[" * 100_000, b'["\\ud800", "b"]']
+)
 def test_class_names_that_are_no_list_of_names_are_refused(tmp_path, names):
     file = broken(tmp_path)
     table = pa.parquet.read_table(file).replace_schema_metadata({"calmix.class_names": names})

@@ -22,6 +22,7 @@ DEEP = 100_000
         (b"[]", "a list where names and values are expected"),
         (b"null", "a NoneType where names and values are expected"),
         (b"\xe9", "not valid JSON"),
+        (b'{"a": ["\\ud800"]}', "surrogates not allowed"),
         (b"[" * DEEP, "not valid JSON (nested too deeply)"),
         (b"1" * 5000, "not valid JSON"),
     ],

@@ -52,7 +52,7 @@ def test_a_command_stands_once_above_the_claims_it_tests():
 def test_a_statement_stands_once_and_a_stand_in_is_named():
     preset = find_preset("tdmixup/table2")
     effects = [
-        MeasuredEffect("ours-in-domain", column, -0.03, 0.0, 0.005**2, 5, (0.02, 0.05))
+        MeasuredEffect("ours-in-domain", column, -0.03, 0.0, 0.001**2, 5, (0.02, 0.05))
         for column in ("snli", "swag")
     ]
     outcome = Outcome(

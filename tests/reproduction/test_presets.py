@@ -159,7 +159,7 @@ def test_every_preset_runs_at_the_smallest_scale(paper, smoke_output):
             continue
         check_form(preset, outcome)
         assert Outcome.read(smoke_output / f"{paper}/{name}-smoke.json") == outcome
-        found = judged(preset, outcome.effects)
+        found = judged(preset, outcome)
         assert len(found) == sum(len(claim.on) for claim in preset.claims)
         if not preset.analysis:  # one seed
             assert {one.verdict.word for one in found} <= {"undecided"}

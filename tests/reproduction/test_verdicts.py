@@ -90,6 +90,12 @@ def test_holm_goes_on_to_the_next_step_after_a_rejection():
     assert [found.level for found in two] == pytest.approx([0.05, 0.025])
 
 
+def test_tests_that_are_still_to_be_run_count():
+    found = judge_all([evidence(-0.011), evidence(-0.05)], waiting=1)
+    assert [one.word for one in found] == [UNDECIDED, HELD]
+    assert [one.level for one in found] == pytest.approx([0.025, 0.05 / 3])
+
+
 def test_single_seeds_are_not_counted_among_the_tests():
     found = judge_all([evidence(-0.011), evidence(-0.5, seeds=1), evidence(-0.5, seeds=1)])
     assert [one.word for one in found] == [HELD, UNDECIDED, UNDECIDED]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from calmix.models.inputs import refusing_rows
 from calmix.runtime.hardware import place_in_group
 from calmix.runtime.progress import RowProgress, counting_rows
+from calmix.user_error import UserError
 
 Batch = dict[str, Tensor]
 
@@ -81,4 +82,18 @@ def forward_logits(
     by_length = np.concatenate([shares[place % processes][place // processes] for place in range(batches)])
     logits = np.empty_like(by_length)
     logits[order] = by_length
+    check_numbers(model, logits)
     return logits
+
+
+def check_numbers(model: nn.Module, logits: NDArray[np.float32]) -> None:
+    """Refuse a network that answers with what is no number: nobody should act on its confidence."""
+    broken = np.isnan(logits) | np.isposinf(logits)
+    if broken.any():
+        name = getattr(getattr(model, "config", None), "name_or_path", None) or type(model).__name__
+        rows = int(broken.reshape(len(logits), -1).any(axis=1).sum())
+        raise UserError(
+            f"the network gives logits that are not finite, for {rows} of {len(logits)} rows",
+            file=str(name),
+            remedy="its weights are damaged, or overflow in their precision: restore them, or train again",
+        )

@@ -97,6 +97,7 @@ def stored_class_names(schema: pa.Schema, source: str | Path) -> tuple[str, ...]
         return None
     try:
         names = decode_json(stored.decode())
+        json.dumps(names, ensure_ascii=False).encode()  # half a surrogate pair cannot be written again
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

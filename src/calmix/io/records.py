@@ -54,7 +54,14 @@ def damaged(file: str | Path, problem: str) -> UserError:
 
 def read_json_record(file: Path) -> Record:
     """A JSON object; the objects within it are records, too."""
-    return _read(file, lambda text: json.loads(text, object_hook=lambda found: Record(found, file)), "JSON")
+    return _read(file, lambda text: _parsed(text, file), "JSON")
+
+
+def _parsed(text: str, file: Path) -> Any:
+    content = json.loads(text, object_hook=lambda found: Record(found, file))
+    if "\\u" in text:  # half a surrogate pair is no character, and cannot be written again
+        json.dumps(content, ensure_ascii=False).encode("utf-8")
+    return content
 
 
 def read_yaml_record(file: Path) -> Record:

@@ -11,7 +11,7 @@ from typing import Any
 from calmix.experiments.comparison_plan import CompareConfig
 from calmix.experiments.grid import Arm, expand, show
 from calmix.reproduction.datasets import TaskFiles
-from calmix.reproduction.preset import SMOKE, Model, Preset, PresetArm, Scale, Task
+from calmix.reproduction.preset import SMOKE, Claim, Model, Preset, PresetArm, Scale, Task
 from calmix.training.configuration import TrainConfig
 from calmix.training.model_settings import settings_for, trainer_settings_for
 from calmix.user_error import UserError, argument
@@ -130,3 +130,14 @@ def blocks_of(preset: Preset, scale: Scale) -> list[Block]:
     if not blocks:
         raise UserError(f"{preset.name} has nothing to run at {argument('scale', scale.name)}")
     return blocks
+
+
+def is_tested(preset: Preset, claim: Claim, column: str, scale: str) -> bool:
+    """Whether a scale runs both arms of a claim on a column."""
+    if scale not in preset.scales:
+        return False
+    for block in blocks_of(preset, preset.scales[scale]):
+        arms = {arm.key for arm in block.arms}
+        if block.model.key == claim.model and column in preset.columns_of(block.task):
+            return {claim.arm, claim.against} <= arms
+    return False

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from calmix.experiments.significance import Spread
 from calmix.io.run_directory import write_json
+from calmix.reproduction.blocks import is_tested
 from calmix.reproduction.catalogue import find_preset, preset_names
 from calmix.reproduction.preset import SCALES, Claim, Preset
 from calmix.reproduction.verdicts import Evidence, Verdict, judge_all
@@ -172,16 +172,20 @@ def preset_of(outcome: Outcome, directory: Path) -> Preset:
     return load_preset(directory / f"{outcome.preset}.yaml", outcome.preset)
 
 
-def judged(preset: Preset, effects: Sequence[MeasuredEffect]) -> list[JudgedEffect]:
-    """The effects with their verdicts, in the order of the claims; corrected for their number."""
+def judged(preset: Preset, outcome: Outcome) -> list[JudgedEffect]:
+    """The effects with their verdicts, in the order of the claims; corrected for the number of all tests of
+    the table, so that no verdict changes because others are still to come."""
+    tests = [(claim, column) for claim in preset.claims for column in claim.on]
+    measured = {(effect.claim, effect.column): effect for effect in outcome.effects}
     pairs = [
-        (claim, effect)
-        for claim in preset.claims
-        for column in claim.on
-        for effect in effects
-        if (effect.claim, effect.column) == (claim.key, column)
+        (claim, measured[claim.key, column]) for claim, column in tests if (claim.key, column) in measured
     ]
-    verdicts = judge_all([effect.evidence(claim) for claim, effect in pairs])
+    waiting = sum(
+        is_tested(preset, claim, column, outcome.scale)
+        for claim, column in tests
+        if not outcome.finished and (claim.key, column) not in measured
+    )
+    verdicts = judge_all([effect.evidence(claim) for claim, effect in pairs], waiting)
     return [
         JudgedEffect(claim, effect, verdict) for (claim, effect), verdict in zip(pairs, verdicts, strict=True)
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calmix.reproduction.blocks import blocks_of
+from calmix.reproduction.blocks import is_tested
 from calmix.reproduction.outcome import JudgedEffect, Outcome, judged
 from calmix.reproduction.preset import FULL, SMALL, SMOKE, Claim, Preset
 
@@ -36,7 +36,7 @@ def claim_states(presets: Sequence[Preset], outcomes: Sequence[Outcome]) -> list
     states: list[ClaimState] = []
     for preset in presets:
         own = [one for one in outcomes if one.preset == preset.name and one.scale != SMOKE]
-        verdicts = {outcome.scale: judged(preset, outcome.effects) for outcome in own}
+        verdicts = {outcome.scale: judged(preset, outcome) for outcome in own}
         for claim in preset.claims:
             states += [_state(preset, claim, column, own, verdicts) for column in claim.on]
     return states
@@ -69,14 +69,3 @@ def dataset_of(preset: Preset, column: str) -> str | None:
         return None
     task = preset.task_of(column)
     return task.dataset if column == task.key else task.outside.get(column)
-
-
-def is_tested(preset: Preset, claim: Claim, column: str, scale: str) -> bool:
-    """Whether a scale runs both arms of a claim on a column."""
-    if scale not in preset.scales:
-        return False
-    for block in blocks_of(preset, preset.scales[scale]):
-        arms = {arm.key for arm in block.arms}
-        if block.model.key == claim.model and column in preset.columns_of(block.task):
-            return {claim.arm, claim.against} <= arms
-    return False

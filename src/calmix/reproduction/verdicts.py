@@ -93,8 +93,12 @@ def judge(evidence: Evidence, level: float = ALPHA) -> Verdict:
     return say(HELD if held else REVERSED, "the interval excludes 0")
 
 
-def judge_all(family: Sequence[Evidence]) -> list[Verdict]:
-    """The verdicts of a table: each at the level of Holm's step. Single seeds are no tests."""
+def judge_all(family: Sequence[Evidence], waiting: int = 0) -> list[Verdict]:
+    """The verdicts of a table: each at the level of Holm's step. Single seeds are no tests.
+
+    `waiting` tests of the table are still to be run: they count as if they showed nothing.
+    """
     tested = [place for place, evidence in enumerate(family) if evidence.p is not None]
-    levels = dict(zip(tested, holm_levels([family[place].p or 0.0 for place in tested]), strict=True))
+    found = holm_levels([*(family[place].p or 0.0 for place in tested), *[1.0] * waiting])
+    levels = dict(zip(tested, found, strict=False))
     return [judge(evidence, levels.get(place, ALPHA)) for place, evidence in enumerate(family)]

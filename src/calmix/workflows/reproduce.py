@@ -29,7 +29,7 @@ class Reproduction(Result):
     @property
     def claims(self) -> Sequence[JudgedEffect]:
         """Every claim on every column: `claim`, `effect` and `verdict`."""
-        return judged(self.preset, self.outcome.effects)
+        return judged(self.preset, self.outcome)
 
     @property
     def report(self) -> Path:

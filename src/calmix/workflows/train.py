@@ -91,4 +91,5 @@ def with_saved_options(options: Mapping[str, Any], run: RunDirectory) -> dict[st
         )
     # Trust is the word of whoever calls, not of the run: somebody else may have made it.
     trust = options.get("trust_remote_code", False)
-    return {**run.config(), "output": str(run.path), "trust_remote_code": trust}
+    saved = run.config()
+    return {**saved, "train": saved["train"], "output": str(run.path), "trust_remote_code": trust}

@@ -52,7 +52,7 @@ def write_reproduction_report(preset: Preset, outcome: Outcome, path: Path) -> P
 
 def reproduction_page(preset: Preset, outcome: Outcome) -> Page:
     """The report as data."""
-    found = judged(preset, outcome.effects)
+    found = judged(preset, outcome)
     sections = [
         Section("The paper's table and ours", _table_blocks(preset, outcome)),
         Section("Claims", _claim_blocks(preset, found)),
