@@ -14,23 +14,6 @@ from calmix.calibration.predictions import Predictions
 from tiny import build_config, build_tokenizer
 
 
-@pytest.fixture(scope="module")
-def run(reviews, encoders, tmp_path_factory):
-    from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.stages import train_staged
-
-    config = TrainConfig(
-        train=str(reviews / "train.csv"),
-        validation=str(reviews / "validation.csv"),
-        test=(str(reviews / "test.csv"),),
-        model=str(encoders("bert")),
-        output=str(tmp_path_factory.mktemp("run") / "run"),
-        learning_rate=2e-3,
-        epochs=2,
-    )
-    return train_staged(config).path
-
-
 def probabilities(directory, texts):
     model = AutoModelForSequenceClassification.from_pretrained(directory).eval()
     tokenizer = AutoTokenizer.from_pretrained(directory)

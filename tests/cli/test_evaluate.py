@@ -121,23 +121,6 @@ def test_files_of_other_rows_are_shown_without_a_difference_and_with_the_reason(
     assert "not compared: 60 and 70 rows" in " ".join(out.split())
 
 
-@pytest.fixture(scope="module")
-def run(reviews, encoders, tmp_path_factory):
-    from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.stages import train_staged
-
-    config = TrainConfig(
-        train=str(reviews / "train.csv"),
-        validation=str(reviews / "validation.csv"),
-        test=(str(reviews / "test.csv"),),
-        model=str(encoders("bert")),
-        output=str(tmp_path_factory.mktemp("run") / "run"),
-        learning_rate=2e-3,
-        epochs=2,
-    )
-    return train_staged(config).path
-
-
 @pytest.mark.trains
 def test_a_run_gives_its_own_metrics_again(calmix, run):
     code, out, err = calmix("evaluate", run, "--no-intervals", "--json")

@@ -30,23 +30,6 @@ def test_a_network_that_answers_with_no_number_is_refused(calmix, run, reviews, 
     assert not (tmp_path / "out.csv").exists()
 
 
-@pytest.fixture(scope="module")
-def run(reviews, encoders, tmp_path_factory):
-    from calmix.training.configuration import TrainConfig
-    from calmix.training.pipeline.stages import train_staged
-
-    config = TrainConfig(
-        train=str(reviews / "train.csv"),
-        validation=str(reviews / "validation.csv"),
-        test=(str(reviews / "test.csv"),),
-        model=str(encoders("bert")),
-        output=str(tmp_path_factory.mktemp("run") / "run"),
-        learning_rate=2e-3,
-        epochs=2,
-    )
-    return train_staged(config).path
-
-
 def answers(path):
     return list(csv.DictReader(path.open()))
 

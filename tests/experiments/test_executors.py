@@ -19,6 +19,7 @@ from calmix.experiments.executors import (
     RayExecutor,
     make_executor,
     run_all,
+    signal_handler_kept,
     threads_per_worker,
 )
 from calmix.training.pipeline.run_store import RunStore
@@ -175,3 +176,17 @@ def test_a_signal_to_end_is_handled_as_before_ray_was_there():
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=300)
     assert ended.returncode == 7, ended.stderr
+
+
+def test_a_signal_that_meets_rays_own_handler_is_handled_as_before():
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    try:
+        with pytest.raises(SystemExit), signal_handler_kept(signal.SIGTERM):
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert seen == [signal.SIGTERM] * 2
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -238,13 +238,19 @@ def connect(*, workers: int, threads: int) -> Any:
 
 @contextmanager
 def signal_handler_kept(number: signal.Signals) -> Iterator[None]:
-    """Set the handler of a signal again at the end: Ray sets one of its own, which prints addresses of its
-    stack and ends the process at once."""
+    """Set the handler of a signal again at the end: Ray sets one of its own, which exits with the number of
+    the signal and without a word. A signal that meets it meanwhile goes to the handler that was there."""
     handler = signal.getsignal(number)
+    is_main = threading.current_thread() is threading.main_thread()
     try:
         yield
+    except SystemExit as left:
+        if left.code == number and callable(handler):
+            signal.signal(number, handler)
+            handler(number, None)
+        raise
     finally:
-        if handler is not None and threading.current_thread() is threading.main_thread():
+        if handler is not None and is_main:
             signal.signal(number, handler)
 
 
