@@ -32,7 +32,8 @@ MEASURED = {
     "n": MAYBE, "accuracy": MAYBE, "nll": MAYBE, "brier": MAYBE, "ece": MAYBE, "ece_noise_floor": MAYBE,
     "ece_noise_floor_p95": MAYBE, "adaptive_ece": MAYBE, "classwise_ece": MAYBE, "oe": MAYBE, "mce": MAYBE,
     "aurc": MAYBE, "augrc": MAYBE, "confidence_gap": MAYBE, "confidence_follows": MAYBE, "mcc": MAYBE,
-    "top5_accuracy": MAYBE, re.compile(r"ece_\d+_bins"): MAYBE,
+    "top5_accuracy": MAYBE, "mean_confidence": MAYBE, "ece_corrected": MAYBE, "ece_ci": [NUMBER],
+    "confidence_gap_ci": [NUMBER], re.compile(r"ece_\d+_bins"): MAYBE,
 }  # fmt: skip
 METRICS = {
     "method": str, "model": str, "seed": int, "temperature": NUMBER, "calibrator": str,
@@ -41,7 +42,7 @@ METRICS = {
     "epochs": int, "select_by": str, "sizes": Each(int), "effective_options": dict,
     "splits": Each({"uncalibrated": MEASURED, "calibrated": MEASURED, "perturbed": MEASURED}),
     "perturbed": {"temperature": NUMBER, "copies": int, "seed": int, "accuracy": NUMBER},
-    "history": [{"epoch": int, "chosen": bool, "validation_nll": MAYBE, "accuracy": MAYBE}],
+    "history": [{"epoch": int, "chosen": bool, re.compile("(?!epoch|chosen).*"): MAYBE}],
     "learning": dict,
     "data_checks": [{"severity": str, "split": str, "message": str, "count": int}],
     "files": Each({"bytes": int}),

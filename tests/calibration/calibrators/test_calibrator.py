@@ -238,6 +238,24 @@ def test_a_changed_file_is_refused(tmp_path, change, problem):
         load_calibrator(tmp_path)
 
 
+def test_every_fitted_value_is_missed_where_it_is_read(name, tmp_path):
+    logits, labels = sample()
+    fitted = get_calibrator(name).fit(logits, labels)
+    fitted.save(tmp_path)
+    file = tmp_path / "calibrator.json"
+    facts = json.loads(file.read_text())
+    for gone in facts["fitted"]:
+        kept = {key: value for key, value in facts["fitted"].items() if key != gone}
+        for values in (kept, {**kept, gone: "much"}):
+            file.write_text(json.dumps(facts | {"fitted": values}))
+            try:
+                found = load_calibrator(tmp_path).predict_proba(logits)
+            except UserError as error:
+                assert "incomplete calibrator" in str(error)
+            else:  # a record that no probability depends on
+                np.testing.assert_array_equal(found, fitted.predict_proba(logits))
+
+
 def test_broken_files_are_refused(tmp_path):
     logits, labels = sample()
     get_calibrator("vector").fit(logits, labels).save(tmp_path)

@@ -279,13 +279,23 @@ def load_calibrator(directory: str | Path) -> Calibrator:
         for name, value in {**facts["fitted"], **arrays}.items():
             setattr(calibrator, name, value)
         calibrator.classes_ = np.arange(facts["classes"])
+        _try(calibrator)
     except SafetensorError as error:
         raise UserError(f"unreadable arrays ({error})", file=arrays_file, remedy="save it again") from error
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise UserError(
             f"incomplete calibrator ({error})", file=facts_file, remedy="save it again"
         ) from error
     return calibrator
+
+
+def _try(calibrator: Calibrator) -> None:
+    """A fitted value that is gone, or is another one, shows at the first rows."""
+    rows = min(3, len(calibrator.classes_))
+    with np.errstate(all="ignore"):
+        found = calibrator.predict_proba(np.eye(rows, len(calibrator.classes_)))
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError("it gives probabilities that are none")
 
 
 def _check_facts(facts: dict[str, Any]) -> None:
@@ -295,6 +305,8 @@ def _check_facts(facts: dict[str, Any]) -> None:
             raise TypeError(f"{name} is of the type {type(facts[name]).__name__}")
     if not 2 <= facts["classes"] <= MOST_CLASSES:
         raise TypeError(f"{facts['classes']} classes")
-    for name in facts["fitted"]:
+    for name, value in facts["fitted"].items():
         if not name.endswith("_") or name.startswith("_"):  # a method would be replaced
             raise TypeError(f"{name!r} is not a fitted value")
+        if name.startswith("is_") and not isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r:.60}")
