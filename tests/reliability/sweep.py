@@ -104,9 +104,9 @@ class Sweep:
         return f"{label}: {'; '.join(found[:6])}" if found else None
 
 
-def numbers_of(events: int, every: int, random: Random) -> list[int]:
+def numbers_of(events: int, every: int, random: Random, first: int = 1) -> list[int]:
     """Every so-manieth event, from a random one on."""
-    return list(range(1 + random.randrange(every), events + 1, every))
+    return list(range(first + random.randrange(every), events + 1, every))
 
 
 def main() -> None:
@@ -114,6 +114,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--every", type=int, default=1, help="one of so many events")
+    parser.add_argument("--first", type=int, default=1, help="the first event, to continue an earlier sweep")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verbs", help="names, separated by commas; default: all")
     parser.add_argument("--kinds", default=",".join(KINDS))
@@ -123,8 +124,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="calmix-sweep-") as folder:
         sweep = Sweep(quiet_world(Path(folder) / "world"), Path(folder) / "place")
         chosen = given.verbs.split(",") if given.verbs else list(sweep.verbs)
-        tally = Tally(given.seed, given.every, given.output)
-        for name, kind, number in planned(sweep, chosen, given.kinds.split(","), given.every, given.seed):
+        tally = Tally(given.seed, given.every, given.output, given.first)
+        for name, kind, number in planned(
+            sweep, chosen, given.kinds.split(","), given.every, given.seed, given.first
+        ):
             if tally.minutes > given.minutes:
                 break
             problem = sweep.problem(name, kind, number)
@@ -134,11 +137,11 @@ def main() -> None:
 
 
 def planned(
-    sweep: Sweep, names: list[str], kinds: list[str], every: int, seed: int
+    sweep: Sweep, names: list[str], kinds: list[str], every: int, seed: int, first: int = 1
 ) -> Iterator[tuple[str, str, int]]:
     """Faults in turn over verbs and kinds, so that all have had some whenever the time is over."""
     waiting = {
-        (name, kind): numbers_of(sweep.reference(name)[1], every, Random(f"{seed} {name} {kind}"))
+        (name, kind): numbers_of(sweep.reference(name)[1], every, Random(f"{seed} {name} {kind}"), first)
         for name in names
         for kind in kinds
     }
@@ -151,8 +154,9 @@ def planned(
 class Tally:
     """The counts so far; written after every fault, so that an interruption loses none."""
 
-    def __init__(self, seed: int, every: int, output: Path | None) -> None:
-        self.facts, self.output, self.started = {"seed": seed, "every": every}, output, time.monotonic()
+    def __init__(self, seed: int, every: int, output: Path | None, first: int = 1) -> None:
+        self.facts = {"seed": seed, "every": every, "first": first}
+        self.output, self.started = output, time.monotonic()
         self.faults: dict[str, Counter[str]] = {}
         self.findings: list[str] = []
 
