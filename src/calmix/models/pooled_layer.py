@@ -12,7 +12,8 @@ alone is tried on a few rows, not read off a list of architectures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -86,6 +87,17 @@ def pool_last_layer(model: nn.Module, probe: Mapping[str, Any]) -> PooledLayer |
     finally:
         for module, mode in was_training:
             module.training = mode
+
+
+@contextmanager
+def pooled_last_layer(model: nn.Module, probe: Mapping[str, Any]) -> Iterator[None]:
+    """The last layer in its short form inside the block, where it has one."""
+    pooled = pool_last_layer(model, probe)
+    try:
+        yield
+    finally:
+        if pooled is not None:
+            pooled.remove()
 
 
 @torch.no_grad()

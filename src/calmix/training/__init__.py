@@ -24,4 +24,5 @@ recording          The Trainer side of the dynamics recorder: a mixin for any `t
 selection          What is measured after every epoch
 specification      `NAME:OPTION=VALUE:...`: how a thing with options is written in one word
 trainer            `MixupTrainer`: a `transformers.Trainer` that trains with any method
+validation_logits  The validation logits of every epoch, kept in its checkpoint
 """

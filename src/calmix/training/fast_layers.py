@@ -16,7 +16,7 @@ from calmix.data.batches.sampler import BatchKeys, KeyedCollator, RowKey
 from calmix.models.hf_compat import base_model, reads_images
 from calmix.models.layer_precision import BfloatLayers, device_multiplies_bfloat16, is_wide
 from calmix.models.mix_points import MixPoints
-from calmix.models.pooled_layer import pool_last_layer
+from calmix.models.pooled_layer import pooled_last_layer
 from calmix.training.hf_compat import TrainerBase, TrainOutput, prepare_inputs
 from calmix.user_error import UserError, argument
 
@@ -57,6 +57,10 @@ class FastLayersMixin(TrainerBase):
         model = self.accelerator.unwrap_model(self.model)
         return layer_precision(args.precision, model, args.device.type)
 
+    @property
+    def shortens_last_layer(self) -> bool:
+        return self._can_change_layers() and is_wide(self.accelerator.unwrap_model(self.model))
+
     def _can_change_layers(self) -> bool:
         # What copies or compiles modules would not see, or not understand, a forward pass of ours.
         args: Any = self.args
@@ -66,10 +70,8 @@ class FastLayersMixin(TrainerBase):
     def fast_layers(self) -> Iterator[None]:
         model = self.accelerator.unwrap_model(self.model)
         with ExitStack() as changes:
-            if self._can_change_layers() and is_wide(model) and (probe := self._probe()) is not None:
-                pooled = pool_last_layer(model, probe)
-                if pooled is not None:
-                    changes.callback(pooled.remove)
+            if self.shortens_last_layer and (probe := self._probe()) is not None:
+                changes.enter_context(pooled_last_layer(model, probe))
             if self.layer_precision == BFLOAT16:
                 changes.callback(BfloatLayers(model).remove)
             yield

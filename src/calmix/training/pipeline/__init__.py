@@ -2,6 +2,7 @@
 
 calibrating       The calibrator that is fitted at the end of a run, and what every split is with it
 dry_run           A look ahead at the last stage of a run, before the stages that come first are trained
+final_logits      The logits of the finished network for every split
 finalise          What training leaves: predictions, calibrator, metrics
 finalise_labels   What training on rows of several labels leaves: scaling and thresholds of every label
 fingerprint       The name of a run in the store: a hash of everything that decides its result

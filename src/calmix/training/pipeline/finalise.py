@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 from transformers import Trainer
 
@@ -18,25 +17,24 @@ from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.predictions import Predictions
 from calmix.data.rows import Rows
 from calmix.dynamics.dynamics_file import write_dynamics
-from calmix.inference import fold_proof
-from calmix.inference.prediction import predict_logits, row_predictions
+from calmix.inference.prediction import row_predictions
 from calmix.io.manifest import make_manifest, sync
 from calmix.io.run_directory import RunDirectory, remove_leftovers, write_json
 from calmix.mixing.needs import AUM
-from calmix.models.folding import merged
 from calmix.models.inputs import Encoded
 from calmix.runtime.option_values import PERTURBED
-from calmix.training.checkpoints.calibrated import in_full_precision, save_folded
+from calmix.training.checkpoints.calibrated import save_folded
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
 from calmix.training.hf_compat import evaluations
 from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
 from calmix.training.pipeline.calibrating import TEMPERATURE, RunCalibration, perturbed_logits
+from calmix.training.pipeline.final_logits import final_logits, proof_rows
 from calmix.training.pipeline.guidance import write_guidance
 from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
 from calmix.training.selection import SELECTION_METRIC
-from calmix.training.targets.prior_correction import correct_prior, correction_facts
+from calmix.training.targets.prior_correction import correction_facts
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError, argument
 
@@ -119,27 +117,6 @@ def seal(run: RunDirectory, metrics: dict[str, Any], trainer: MixupTrainer) -> N
     write_json(run.metrics_file, metrics)
     remove_checkpoints(run)
     trainer.accelerator.wait_for_everyone()
-
-
-def final_logits(
-    prepared: Prepared, trainer: MixupTrainer, cached: Mapping[str, Encoded]
-) -> tuple[nn.Module, Trainer, dict[str, NDArray[np.float32]]]:
-    """The whole network in full precision, a trainer that predicts with it, and its logits for every split.
-
-    `cached` are the splits whose activations below the trained layers are known.
-    """
-    if prepared.prefix is not None and not cached:
-        prepared.prefix.remove()
-    # Without mixed precision: the saved model will be asked without it too.
-    model = merged(trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)).float()
-    if trainer.balance is not None:
-        correct_prior(model, trainer.prior_shift)
-    predictor = in_full_precision(model, trainer)
-    names = ("validation", *prepared.splits.tests)
-    logits = {name: predict_logits(predictor, cached.get(name, prepared.encoded[name])) for name in names}
-    if prepared.prefix is not None and cached:
-        prepared.prefix.remove()  # what is saved is the whole network, and proven as such
-    return model, predictor, logits
 
 
 def run_facts(
@@ -285,15 +262,6 @@ def history(
         }
         for entry in found
     ]
-
-
-def proof_rows(predictor: Trainer, prepared: Prepared) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
-    """Positions and inputs of the validation rows that a saved checkpoint is proven on."""
-    encoded = prepared.encoded["validation"]
-    few = np.arange(min(len(encoded), fold_proof.ROWS))
-    batch = predictor.data_collator([encoded[int(position)] for position in few])
-    batch.pop("labels")
-    return few, batch
 
 
 def save_model(

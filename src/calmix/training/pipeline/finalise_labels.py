@@ -22,13 +22,12 @@ from calmix.models.inputs import Encoded
 from calmix.training.checkpoints.calibrated import save_scaled, scaling_for
 from calmix.training.configuration import TrainConfig
 from calmix.training.learning import judge_labels
+from calmix.training.pipeline.final_logits import final_logits, proof_rows
 from calmix.training.pipeline.finalise import (
     check_chosen,
     data_checks,
-    final_logits,
     history,
     learning_settings,
-    proof_rows,
     run_facts,
     seal,
 )

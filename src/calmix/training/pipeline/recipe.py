@@ -51,6 +51,7 @@ from calmix.training.pipeline.trackers import Trackers, in_one_line, tracker_set
 from calmix.training.recording import Diverged
 from calmix.training.selection import epoch_metrics, label_epoch_metrics
 from calmix.training.trainer import MixupTrainer
+from calmix.training.validation_logits import ValidationLogits
 from calmix.user_error import UserError
 
 GROUPS, PRECISION = "groups of rows", "precision of layers"
@@ -230,6 +231,7 @@ def make_trainer(
     if prepared.splits.train.is_multi_label:
         measured = partial(label_epoch_metrics, **settings, scaling=scaling_for(prepared.model))
     arguments = make_arguments(config, run)
+    remembered = ValidationLogits()
     with refusing_settings(config):
         trainer = MixupTrainer(
             model=prepared.model,
@@ -239,6 +241,7 @@ def make_trainer(
             data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
             compute_metrics=measured,
             processing_class=prepared.inputs.processing_class,
+            callbacks=[remembered],
             data_map=data_map,
             row_weights=prepared.splits.train.weights,
             soft_labels=prepared.splits.train.soft_labels,
@@ -247,7 +250,7 @@ def make_trainer(
     facts: dict[str, Any] = {} if trainer.balance is None else {"prior_shift": trainer.prior_shift}
     for name, known in (("weights", held.weights), ("targets", held.soft_labels)):
         facts |= {} if known is None else {name: known[order]}
-    trainer.compute_metrics = partial(measured, **facts)
+    trainer.compute_metrics = remembered.remembering(partial(measured, **facts))
     trainer.checkpoints_kept = KEPT
     quiet(trainer)
     trainer.add_callback(progress)
