@@ -197,3 +197,11 @@ def test_repeated_and_first_places_are_those_of_a_dictionary(known, wanted):
     others = np.array([b"%d" % key for key in wanted], dtype="S16")
     assert repeated(keys) == [group for group in places.values() if len(group) > 1]
     assert first_places(others, keys).tolist() == [places.get(key, [-1])[0] for key in wanted]
+
+
+def test_labels_that_look_alike_are_probably_one_class():
+    names = ("01", "1", "caf\u00e9", "cafe\u0301", "no", "no\u200b")
+    rows = Rows.from_columns(
+        list("abcdef"), [f"text {n}" for n in range(6)], labels=list(range(6)), label_names=names
+    )
+    assert [finding.count for finding in checks.label_spellings(rows)] == [2, 2, 2]

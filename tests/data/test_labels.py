@@ -41,6 +41,8 @@ def encode(values: list[Any], known: tuple[str, ...] | None = None) -> tuple[lis
         (["True", "False"], ([1, 0], ("False", "True"))),
         # One name among numbers: all are names, sorted as texts.
         (["10", "9", "none"], ([0, 1, 2], ("10", "9", "none"))),
+        # One class, whatever the file writes and whatever else is in it.
+        ([1, "1", 1.0, "1.0", "none"], ([0, 0, 0, 0, 1], ("1", "none"))),
         # "01" is a name: as a number it would fall together with "1".
         (["01", "1", "2"], ([0, 1, 2], ("01", "1", "2"))),
         (["1.5 stars", "2.5 stars"], ([0, 1], ("1.5 stars", "2.5 stars"))),

@@ -103,3 +103,19 @@ def test_an_unknown_annotation_of_another_file_is_named(tmp_path):
 def test_both_kinds_of_soft_labels_are_refused():
     with pytest.raises(UserError, match="exclude each other"):
         ColumnNames(annotations="votes", label_probs=("p_*",))
+
+
+def test_classes_that_are_numbers_have_one_spelling(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("text,p_1.0,p_0.0\nx,0.8,0.2\ny,0.3,0.7\n")
+    rows = read_rows(file, "train", ColumnNames(label_probs=("p_*",)))
+    assert rows.label_names == ("0", "1")
+    assert rows.soft_labels[0].tolist() == pytest.approx([0.2, 0.8])
+
+
+@pytest.mark.parametrize("wanted", [("label_prob_*", "yes"), ("label_prob_*", "p_*")])
+def test_two_columns_for_one_class_are_refused(tmp_path, wanted):
+    file = tmp_path / "a.csv"
+    file.write_text("text,label_prob_yes,label_prob_no,yes,p_yes\nx,0.8,0.2,1,1\n")
+    with pytest.raises(UserError, match="are both the probability of the class 'yes'"):
+        read_rows(file, "train", ColumnNames(label_probs=wanted))

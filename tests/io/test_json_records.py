@@ -119,3 +119,15 @@ def test_the_kinds_of_values_stay_from_batch_to_batch(monkeypatch, write):
         "a.jsonl, row 7, column 'label': 'x' does not go with the values before it; "
         "write the same kind of value in every row"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"text": "a", "label": "x", "label": "y"}\n'),
+        ("a.json", '[{"text": "a", "label": "x", "label": "y"}]'),
+        ("a.json", '{"text": ["a"], "label": ["x"], "label": ["y"]}'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(name, text, write, message):
+    assert "the key 'label' is there twice" in message(write(name, text))

@@ -6,6 +6,7 @@ their row ids to `RUN/data_checks.csv`.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -229,7 +230,8 @@ def rare_classes(train: Rows) -> list[Finding]:
 
 
 def label_spellings(train: Rows) -> list[Finding]:
-    """Classes whose names differ by case, blanks or their separators alone: probably one class.
+    """Classes whose names differ by case, blanks, separators, the spelling of a number or what nobody sees
+    alone: probably one class.
 
     The rows of the rarer spellings are named; the commonest is taken for the right one.
     """
@@ -237,7 +239,7 @@ def label_spellings(train: Rows) -> list[Finding]:
         return []
     spellings: defaultdict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(train.label_names):
-        spellings[" ".join(without_case(name).replace("_", " ").replace("-", " ").split())].append(index)
+        spellings[_plain_spelling(name)].append(index)
     counts = train.label_counts
     found = []
     for indices in spellings.values():
@@ -249,6 +251,23 @@ def label_spellings(train: Rows) -> list[Finding]:
         message = f"labels that differ only in spelling are classes of their own: {listed}"
         found.append(Finding("warning", "train", message, len(indices), "label_spelling", rows))
     return found
+
+
+def _plain_spelling(name: str) -> str:
+    """
+    >>> {_plain_spelling(name) for name in ("caf\u00e9", "Cafe\u0301", "caf\u00e9\u200b")} == {"caf\u00e9"}
+    True
+    >>> _plain_spelling("not_sure"), _plain_spelling("Not sure"), _plain_spelling("01"), _plain_spelling("1")
+    ('not sure', 'not sure', '1.0', '1.0')
+    """
+    try:
+        return str(float(name))
+    except ValueError:
+        pass
+    # Letters made of two characters as one, and without characters that have no width.
+    letters = unicodedata.normalize("NFKC", name)
+    seen = "".join(one for one in letters if unicodedata.category(one) not in ("Cf", "Cc"))
+    return " ".join(without_case(seen).replace("_", " ").replace("-", " ").split())
 
 
 def truncated_share(

@@ -250,6 +250,8 @@ def read_ids(table: DataTable, columns: ColumnNames, split: str) -> Sequence[str
         row_id = str(value).strip()
         if not row_id:
             raise table.error("empty id", row, columns.id)
+        if "\0" in row_id:  # arrays would drop it at the end of a text
+            raise table.error("an id with a NUL character", row, columns.id, "remove the character")
         ids.append(row_id)
     if pc.count_distinct(pa.array(ids)).as_py() < len(ids):
         first_row: dict[str, int] = {}

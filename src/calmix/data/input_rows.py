@@ -20,7 +20,7 @@ from calmix.data.columns import PAIR_COLUMN, ColumnNames, Task, find_task
 from calmix.data.reading import Request, rows_from_table
 from calmix.data.rows import Rows
 from calmix.data.sources import read_source
-from calmix.io.arrow_values import values_at
+from calmix.io.arrow_values import ArrowColumn, values_at
 from calmix.io.table import DataTable
 from calmix.user_error import UserError, argument
 
@@ -34,12 +34,12 @@ class InputRows:
     """What is predicted, the columns that stood beside it, and which rows were left out."""
 
     rows: Rows
-    columns: dict[str, pa.Array]
-    """Of the input, in its order, each as long as `rows`."""
+    columns: dict[str, pa.Array | pa.ChunkedArray]
+    """Of the input, in its order, each as long as `rows`, of the types that the file has."""
     blank: tuple[int, ...]
     """Rows that were left out, counted from 1."""
     dropped: tuple[str, ...]
-    """Columns that no table of answers can hold: the bytes of images."""
+    """Columns that are not copied: the bytes of images and the like."""
 
 
 def read_input(
@@ -68,14 +68,14 @@ def read_input(
     # Filled for the checks, so that ids and row numbers stay those of the file.
     rows = rows_from_table(_filled(table, blank), Request("input", columns, label_names, False, task))
     kept = np.delete(np.arange(table.row_count), positions).tolist()
-    taken: dict[str, pa.Array] = {}
+    taken: dict[str, pa.Array | pa.ChunkedArray] = {}
     dropped = []
     for name in table.names:
         values = table.read_column(name)
-        if any(isinstance(value, bytes | np.ndarray | dict) for value in values[:1]):
+        if holds_bytes(values):
             dropped.append(name)
         else:
-            taken[name] = arrow_column(list(values_at(values, kept) if positions else values))
+            taken[name] = arrow_column(values_at(values, kept) if positions else values)
     return InputRows(
         rows.select(kept) if positions else rows,
         taken,
@@ -103,24 +103,51 @@ def is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def arrow_column(values: Sequence[Any]) -> pa.Array:
-    """Values of one column as Arrow has them; of several kinds, all of them as text.
+def holds_bytes(values: Sequence[Any]) -> bool:
+    """Whether a column is of bytes, or of objects that hold some, as the hub keeps images.
 
-    >>> arrow_column([1, "one", None]).to_pylist()
-    ['1', 'one', None]
+    >>> holds_bytes([None, b"P5"]), holds_bytes(["P5"])
+    (True, False)
     """
+    if isinstance(values, ArrowColumn):
+        return _is_of_bytes(values.arrow.type)
+    return isinstance(next((value for value in values if value is not None), None), bytes)
+
+
+def _is_of_bytes(kind: pa.DataType) -> bool:
+    """
+    >>> _is_of_bytes(pa.list_(pa.struct({"raw": pa.binary()}))), _is_of_bytes(pa.list_(pa.string()))
+    (True, False)
+    """
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    inner = (kind.field(place).type for place in range(kind.num_fields))
+    return is_binary or pa.types.is_fixed_size_binary(kind) or any(map(_is_of_bytes, inner))
+
+
+def arrow_column(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
+    """Values of one column as Arrow has them; of several kinds, or objects with different keys, as text.
+
+    >>> arrow_column([1, "one", None]).to_pylist(), arrow_column([{"a": 1}, {"b": 2}]).to_pylist()
+    (['1', 'one', None], ['{"a": 1}', '{"b": 2}'])
+    """
+    if isinstance(values, ArrowColumn):
+        return values.arrow
     try:
-        return pa.array(values)
+        made = pa.array(values)
+        # Arrow gives all objects the keys of all.
+        if not pa.types.is_nested(made.type) or made.to_pylist() == list(values):
+            return made
     except (pa.ArrowException, TypeError, OverflowError):
-        return pa.array(
-            [
-                value
-                if value is None or isinstance(value, str)
-                else json.dumps(value, ensure_ascii=False, default=str)
-                for value in values
-            ],
-            pa.string(),
-        )
+        pass
+    return pa.array(
+        [
+            value
+            if value is None or isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False, default=str)
+            for value in values
+        ],
+        pa.string(),
+    )
 
 
 def _filled(table: DataTable, blank: dict[str, list[int]]) -> DataTable:

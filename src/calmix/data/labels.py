@@ -67,14 +67,12 @@ def whole_number_text(text: str) -> str | None:
 def sorted_label_names(texts: Sequence[str]) -> tuple[str, ...]:
     """The classes among labels: in numerical order if all are whole numbers, else in alphabetical.
 
-    >>> sorted_label_names(["10", "2", "2.0"]), sorted_label_names(["b", "10", "2"])
+    >>> sorted_label_names(["10", "2", "2.0"]), sorted_label_names(["b", "10", "2", "2.0"])
     (('2', '10'), ('10', '2', 'b'))
     """
-    classes = set(texts)
-    numbers = {whole_number_text(text) for text in classes}
-    if None in numbers:
-        return tuple(sorted(classes))
-    return tuple(sorted((number for number in numbers if number is not None), key=int))
+    classes = {whole_number_text(text) or text for text in set(texts)}
+    are_numbers = all(whole_number_text(text) for text in classes)
+    return tuple(sorted(classes, key=int if are_numbers else None))
 
 
 def read_labels(

@@ -79,9 +79,18 @@ def probability_columns(names: Sequence[str], wanted: Sequence[str]) -> dict[str
         before, star, after = pattern.partition("*")
         for name in names:
             if star and fnmatch.fnmatchcase(name, pattern):
-                found[name[len(before) : len(name) - len(after)]] = name
+                label = name[len(before) : len(name) - len(after)]
             elif name == pattern:
-                found[name.removeprefix(PREFIX)] = name
+                label = name.removeprefix(PREFIX)
+            else:
+                continue
+            label = whole_number_text(label) or label
+            if found.setdefault(label, name) != name:
+                raise UserError(
+                    f"{argument('label_prob_columns')}: {shorten(found[label])!r} and {shorten(name)!r} are "
+                    f"both the probability of the class {shorten(label)!r}",
+                    remedy="name one column for each class",
+                )
     return found
 
 

@@ -279,7 +279,7 @@ def notes(given: InputRows, answers: Answers, renamed: dict[str, str]) -> list[s
         share = f"{cut / len(answers.truncated):.1%} of the rows"
         notes.append(f"{counted(cut, 'text')} longer than {answers.max_length} tokens and cut ({share})")
     notes += [f"the input's column {old!r} is kept as {new!r}" for old, new in renamed.items()]
-    notes += [f"the input's column {name!r} is not copied: it holds images" for name in given.dropped]
+    notes += [f"the input's column {name!r} is not copied: it holds bytes" for name in given.dropped]
     return notes
 
 

@@ -21,7 +21,22 @@ Record = dict[str, Any]
 Columns = dict[str, list[Any]]
 RECORD_REMEDY = 'write one object per row, such as {"text": "...", "label": "..."}'
 JSON_TYPES = {list: "list", str: "string", bool: "truth value", int: "number", float: "number"}
-DECODER = json.JSONDecoder()
+
+
+class RepeatedKey(ValueError):
+    """An object with two values for one key, of which the parser alone would take the last."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Record:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in made if names.count(name) > 1)
+        raise RepeatedKey(f"the key {shorten(twice)!r} is there twice")
+    return made
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def decode_json(text: str) -> Any:
@@ -30,6 +45,9 @@ def decode_json(text: str) -> Any:
     >>> decode_json("[" * 100_000)
     Traceback (most recent call last):
     ValueError: nested too deeply
+    >>> decode_json('{"label": 0, "label": 1}')
+    Traceback (most recent call last):
+    calmix.io.json_records.RepeatedKey: the key 'label' is there twice
     """
     stripped = text.strip()
     try:
@@ -39,6 +57,8 @@ def decode_json(text: str) -> Any:
         raise json.JSONDecodeError(error.msg, text, place) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except RepeatedKey:
+        raise
     except ValueError:
         raise ValueError("an integer of thousands of digits") from None
     if end != len(stripped):

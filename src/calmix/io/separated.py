@@ -88,7 +88,12 @@ class _Reader:
                     self.delimiter = other
                     _note_delimiter(self.source, other)
                     return self.take_header(block)
-        self.names = [name.strip() for name in fields]
+        names = [name.strip() for name in fields]
+        # Several columns without a name get one, to tell them apart.
+        self.names = [
+            name or (f"column {place}" if names.count("") > 1 else "")
+            for place, name in enumerate(names, start=1)
+        ]
         end = next(islice(LINE_END.finditer(block), reader.line_num - 1, None), None)
         header = block if end is None else block[: end.end()]
         self._check_text(header, header=True)

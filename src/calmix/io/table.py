@@ -49,7 +49,7 @@ def check_names(names: Iterable[str], source: str) -> None:
     """Refuse two columns of one name: nobody could say which is meant."""
     seen: set[str] = set()
     for name in names:
-        if name and name in seen:
+        if name in seen:
             raise UserError(f"two columns are named {name!r}", file=source, remedy="rename one of them")
         seen.add(name)
 

@@ -103,8 +103,6 @@ def _joined(tables: Iterable[pa.Table]) -> pa.Table:
     parts = list(tables)
     if len(parts) < 2:
         return parts[0] if parts else pa.table({})
-    if all(part.schema == parts[0].schema for part in parts):
-        return pa.concat_tables(parts)  # columns without a name may be several
     return pa.concat_tables(parts, promote_options="permissive")
 
 

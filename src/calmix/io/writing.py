@@ -57,30 +57,42 @@ def _encode(table: pa.Table, extension: str) -> bytes:
     if extension in (".csv", ".tsv"):
         from pyarrow import csv
 
-        csv.write_csv(_flat(table), sink, csv.WriteOptions(delimiter="\t" if extension == ".tsv" else ","))
+        csv.write_csv(
+            _with_texts(table, in_cells=True),
+            sink,
+            csv.WriteOptions(delimiter="\t" if extension == ".tsv" else ","),
+        )
     elif extension == ".parquet":
         from pyarrow import parquet
 
         parquet.write_table(table, sink)
     else:
-        records = table.to_pylist()
+        records = _with_texts(table, in_cells=False).to_pylist()
         if extension == ".json":
             return _json(records).encode()
         return "".join(_json(record) + "\n" for record in records).encode()
     return bytes(sink.getvalue())
 
 
-def _flat(table: pa.Table) -> pa.Table:
-    """Lists as JSON: a csv cell holds one value."""
+def _with_texts(table: pa.Table, *, in_cells: bool) -> pa.Table:
+    """What the format has no value for as texts: lists in the cells of csv as JSON, in JSON times and
+    decimals as they are written."""
     for index, column in enumerate(table.columns):
-        if pa.types.is_list(column.type):
-            text = pa.array([_json(value) for value in column.to_pylist()])
-            table = table.set_column(index, table.column_names[index], text)
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            column = column.cast(kind.value_type)
+        elif pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+            column = column if in_cells else column.cast(pa.string())
+        elif isinstance(kind, pa.BaseExtensionType) or kind == pa.string_view():
+            column = pa.array([None if value is None else str(value) for value in column.to_pylist()])
+        elif in_cells and pa.types.is_nested(kind):
+            column = pa.array([None if value is None else _json(value) for value in column.to_pylist()])
+        table = table.set_column(index, table.column_names[index], column)
     return table
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def check_new_directory(output: Path) -> None:
