@@ -71,6 +71,24 @@ def test_runs_on_different_rows_are_measured_each_on_its_own():
             )
 
 
+@pytest.mark.parametrize("rows", [1, 3, 6])
+@pytest.mark.filterwarnings("error")
+def test_few_rows_that_differ_by_seed_have_an_interval(rows):
+    """Of validation rows split off 30 training rows, some repetitions draw none of a seed."""
+    seeds = range(3)
+    names = [[f"row-{seed}-{row}" for row in range(rows)] for seed in seeds]
+    runs = [draw(rows, 10 * arm + seed, ids=names[seed]) for arm in range(2) for seed in seeds]
+    samples = resample([RowScores.of(run) for run in runs])
+    ours, theirs = dict(zip(seeds, samples[:3], strict=True)), dict(zip(seeds, samples[3:], strict=True))
+    assert np.isnan(samples[0].repetitions).any()
+    for place, found in enumerate(paired_difference(ours, theirs).values()):
+        points = [ours[seed].point[place] - theirs[seed].point[place] for seed in seeds]
+        # The t-interval over the seeds, and what the rows add to it.
+        alone = 4.302653 * np.std(points, ddof=1) / np.sqrt(3)
+        assert alone - 1e-6 <= found.high - found.difference < np.inf
+        assert found.low + found.high == pytest.approx(2 * found.difference)
+
+
 def test_the_difference_is_the_mean_over_common_seeds():
     runs = {seed: draw(100, seed) for seed in range(5)}
     samples = resample([RowScores.of(run) for run in runs.values()], repetitions=10)

@@ -262,3 +262,29 @@ def test_comparisons_that_share_a_store_share_their_runs(tiny, tmp_path):
     assert load(tmp_path / "b").runs == results.runs
     assert report_data(results, tmp_path / "b")["recommendation"]["model"].startswith(str(tmp_path))
     assert not (tmp_path / "b" / "runs").exists()
+
+
+def test_a_store_elsewhere_is_found_again_and_through_a_link(tiny, tmp_path):
+    """The next command of a comparison names its directory alone."""
+    (tmp_path / "far" / "real").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "real")
+    store = tmp_path / "store"
+    base = tiny(tmp_path / "link", epochs=1)
+    config = CompareConfig(base, seeds=(0,), executor="inline", store=store)
+    compare(config)
+    (made,) = store.glob("*/metrics.json")
+    before = made.stat().st_mtime_ns
+    results = compare(replace(config, store=None))
+    assert made.stat().st_mtime_ns == before
+    assert len(results.runs) == 6 and len(list(store.glob("*/metrics.json"))) == 1
+    assert not (tmp_path / "link" / "runs").exists()
+
+
+def test_a_damaged_run_is_made_again(tiny, tmp_path):
+    config = CompareConfig(tiny(tmp_path / "out", epochs=1), seeds=(0, 1), executor="inline")
+    before = compare(config)
+    damaged = config.directory / "runs" / before.runs[0]["run"] / "metrics.json"
+    damaged.write_text('{"splits":')
+    after = compare(config)
+    without_time = [[{**record, "seconds": None} for record in one.runs] for one in (before, after)]
+    assert without_time[0] == without_time[1]

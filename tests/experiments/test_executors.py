@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from calmix.experiments import executors
-from calmix.experiments.cell import Task
+from calmix.experiments.cell import Task, run_cell
 from calmix.experiments.executors import (
     LocalExecutor,
     RayExecutor,
@@ -27,7 +27,10 @@ from calmix.user_error import UserError
 
 
 def tasks_for(store, configs):
-    return [Task(str(store.path), store.fingerprints.of(config), config.as_dict()) for config in configs]
+    names = store.fingerprints
+    return [
+        Task(str(store.path), names.of(config), config.as_dict(), names.data_of(config)) for config in configs
+    ]
 
 
 def run(executor, tasks, started=lambda task: None):
@@ -100,6 +103,43 @@ def test_a_worker_that_dies_is_reported_and_the_others_go_on(tiny, tmp_path):
         outcome for _, outcome in run_all(executor, tasks, started=lambda task: None, looked=KillLater())
     ]
     assert [outcome.reason for outcome in ended] == [executors.DIED, None]
+
+
+def test_an_idle_worker_that_died_is_replaced(tiny, tmp_path):
+    store = RunStore(tmp_path)
+    tasks = tasks_for(store, [tiny("x", model=str(tmp_path / "nowhere"), seed=seed) for seed in range(2)])
+    executor = LocalExecutor(1)
+    try:
+        first = executor.submit(tasks[0])
+        first.result()
+        executor.collect(first)
+        (idle,) = executor.idle
+        os.kill(idle.process.result(), signal.SIGKILL)
+        while not idle.pool._broken:
+            time.sleep(0.01)
+        second = executor.submit(tasks[1])
+        second.result()
+        outcome = executor.collect(second)
+    finally:
+        executor.close()
+    assert "nowhere" in outcome.reason
+
+
+def test_data_that_change_before_their_run_are_not_taken_for_those_of_the_plan(tiny, reviews, tmp_path):
+    """Hours may lie between the two; the run would be found under its name ever after."""
+    train = tmp_path / "train.csv"
+    train.write_text((reviews / "train.csv").read_text())
+    store = RunStore(tmp_path / "runs")
+    (task,) = tasks_for(store, [tiny("x", train=str(train), epochs=1)])
+    lines = train.read_text().splitlines()
+    train.write_text("\n".join(lines[:-1]) + "\n")
+    outcome = run_cell(task)
+    assert outcome.is_user_error
+    assert "train.csv: the data have changed since the comparison was started" in outcome.reason
+    assert not store.is_finished(task.fingerprint)
+    assert store.failure(task.fingerprint)["reason"] == outcome.reason
+    train.write_text("\n".join(lines) + "\n")
+    assert run_cell(task).reason is None and store.is_finished(task.fingerprint)
 
 
 def test_a_comparison_that_is_left_ends_its_workers(tiny, tmp_path):

@@ -1,14 +1,17 @@
 """The seeds of an arm as an ensemble, against the mean written out, and a student of it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.prediction_files import read_predictions
 from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.experiments.comparison_plan import Plan
 from calmix.experiments.seed_ensemble import SeedEnsemble
 from calmix.user_error import UserError
 from calmix.workflows.compare import Comparison
@@ -49,6 +52,24 @@ def test_probabilities_are_averaged_and_then_calibrated(drawn, tmp_path):
     assert test["calibrated"]["ci_includes_fit"]
     assert "ci_includes_fit" not in result["splits"]["validation"]["calibrated"]
     assert json.loads((tmp_path / "out" / "ensemble.json").read_text())["seeds"] == [0, 1, 2]
+
+
+def test_members_and_ensemble_are_measured_with_the_bins_of_the_comparison(tmp_path):
+    """The runs of a store may have been measured with others."""
+    write_comparison(tmp_path / "cmp", {"plain": noisy(1.5)}, seeds=(0, 1))
+    plan = Plan.read(tmp_path / "cmp")
+    replace(plan, config={**plan.config, "bins": "4,10", "closed": "left"}).write(tmp_path / "cmp")
+    found = SeedEnsemble.of(tmp_path / "cmp", "plain")
+    result = found.write(tmp_path / "out")
+    members = [predictions_of_run(run, "test", calibrated=True) for run in found.members]
+    alone = [evaluate(one, bins=4, closed="left", intervals=False)["ece"] for one in members]
+    assert alone[0] != pytest.approx(found.members[0].metrics()["splits"]["test"]["calibrated"]["ece"])
+    test = result["splits"]["test"]
+    assert test["members_mean"]["ece"] == pytest.approx(np.mean(alone))
+    saved = read_predictions(tmp_path / "out" / "predictions" / "test.parquet")
+    assert test["calibrated"]["ece"] == pytest.approx(evaluate(saved, bins=4, closed="left")["ece"], rel=1e-6)
+    assert "ece_10_bins" in test["uncalibrated"]
+    assert (result["ece_bins"], result["ece_edges"]) == (4, "left")
 
 
 def test_what_cannot_be_an_ensemble_is_refused(drawn, tmp_path):

@@ -20,6 +20,9 @@ the seeds there are. They would also carry the bias of a resampled ECE, which is
 With one seed only the rows are drawn, and the interval says nothing about other seeds. The temperature of a
 calibrated arm is the one it has; it is not fitted again.
 
+Where every seed has validation rows of its own, and few, a repetition may draw no row of a run. V is then
+that of the other repetitions.
+
 The ECE of a small sample is biased upwards, and more so for the better calibrated of two: a difference in ECE
 is, if anything, shown too small.
 """
@@ -124,6 +127,7 @@ def resample(runs: Sequence[RowScores], *, repetitions: int = REPETITIONS, seed:
     def measure(counts: Floats) -> Floats:
         """[runs, 5, b] for counts [n, b]."""
         rows = counts.sum(axis=0)[None] if complete else present @ counts
+        rows = np.where(rows > 0, rows, np.nan)
         averages = (means @ counts).reshape(len(runs), 3, -1) / rows[:, None]
         gap = residuals @ counts
         mean_confidence = (confidences @ counts) / np.maximum(members @ counts, 1.0)
@@ -169,7 +173,8 @@ def paired_difference(
 
 
 def _interval(points: Floats, repetitions: Floats) -> Difference:
-    difference, half = float(points.mean()), half_width(points, float(repetitions.var()))
+    known = repetitions[np.isfinite(repetitions)]
+    difference, half = float(points.mean()), half_width(points, float(known.var()) if len(known) else 0.0)
     return Difference(difference, difference - half, difference + half, len(points))
 
 

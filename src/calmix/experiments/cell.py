@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calmix.experiments.grid import Arm
 from calmix.training.pipeline.run_store import RunStore
+from calmix.user_error import UserError
+
+if TYPE_CHECKING:
+    from calmix.training.configuration import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Task:
     store: str
     fingerprint: str
     config: dict[str, Any]
+    data: Mapping[str, str]
+    """Fingerprints of the splits when the run was named."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,25 @@ def run_cell(task: Task) -> Outcome:
     store.forget_failure(task.fingerprint)
     with output_to(store.log_file(task.fingerprint)):
         try:
-            run_for(store, TrainConfig.from_dict(task.config), task.fingerprint)
+            config = TrainConfig.from_dict(task.config)
+            check_data(store, config, task.data)
+            run_for(store, config, task.fingerprint)
         except Exception as error:
             failure = store.record_failure(task.fingerprint, error)
             print("".join(failure["traceback"]) or failure["reason"], file=sys.stderr)
             return Outcome(time.monotonic() - started, failure["reason"], failure["is_user_error"])
     return Outcome(time.monotonic() - started)
+
+
+def check_data(store: RunStore, config: TrainConfig, data: Mapping[str, str]) -> None:
+    """Hours may lie between the plan and a run: a file that has changed since would give a run of other data
+    under the name of the first."""
+    if dict(data) != store.fingerprints.data_of(config):
+        raise UserError(
+            "the data have changed since the comparison was started",
+            file=config.train,
+            remedy="start it again: it then takes the files as they are",
+        )
 
 
 @contextmanager

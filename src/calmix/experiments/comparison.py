@@ -88,7 +88,12 @@ def make_planned(planned: Planned) -> None:
     plan.write(directory)
     write_yaml(directory / CONFIG_FILE, plan.config)
     tasks = [
-        Task(str(planned.store.path), cell.fingerprint, with_files(made.as_dict(), directory))
+        Task(
+            str(planned.store.path),
+            cell.fingerprint,
+            with_files(made.as_dict(), directory),
+            planned.store.fingerprints.data_of(made),
+        )
         for cell, made in zip(planned.plan.cells, planned.configs, strict=True)
     ]
     make_runs(planned.config, planned.store, planned.plan.cells, tasks)
@@ -101,7 +106,8 @@ def make_runs(config: CompareConfig, store: RunStore, cells: Sequence[Cell], tas
     missing = [task for key, task in unique.items() if not store.is_whole(key)]
     if not missing:
         return
-    past = [store.run(key).metrics()["seconds"] for key in unique if store.is_finished(key)]
+    made = unique.keys() - {task.fingerprint for task in missing}
+    past = [store.run(key).metrics()["seconds"] for key in made]
     threads = config.base.threads or 1
     executor = make_executor(config.executor, config.workers, threads, device=config.base.device)
     progress = CellProgress(len(unique), len(unique) - len(missing), executor.capacity, past)

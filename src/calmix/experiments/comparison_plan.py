@@ -144,8 +144,8 @@ def plan_comparison(config: CompareConfig) -> Planned:
 
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))
-    place = OWN_STORE if config.store is None else os.path.relpath(config.store, config.directory)
-    store = RunStore(config.store or config.directory / OWN_STORE)
+    place = store_of(config)
+    store = RunStore(config.store or config.directory / place)
     # Seed by seed, so that a comparison that was stopped early has something to compare.
     given = [(arm, seed, arm.config(config.base, seed)) for seed in config.seeds for arm in arms]
     configs = [(arm, seed, store.fingerprints.settled(made)) for arm, seed, made in given]
@@ -182,6 +182,15 @@ def check_directory(directory: Path) -> None:
             file=directory,
             remedy=f"name another {argument('output')}",
         )
+
+
+def store_of(config: CompareConfig) -> str:
+    """The store as its plan names it: the one asked for, else that of the runs that this directory names
+    already."""
+    if config.store is not None:
+        # Of real paths: from a link, ".." leads to where its target lies.
+        return os.path.relpath(os.path.realpath(config.store), os.path.realpath(config.directory))
+    return Plan.read(config.directory).store if is_comparison(config.directory) else OWN_STORE
 
 
 def with_threads(config: CompareConfig) -> CompareConfig:

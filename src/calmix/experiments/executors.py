@@ -79,7 +79,11 @@ class LocalExecutor:
 
     def submit(self, task: Task) -> Future[Outcome]:
         worker = self.idle.pop() if self.idle else Worker(self._free_place())
-        future = worker.pool.submit(run_cell, task)
+        try:
+            future = worker.pool.submit(run_cell, task)
+        except BrokenProcessPool:  # killed while it had nothing to do
+            worker.close()
+            return self.submit(task)
         self.busy[future] = worker
         return future
 

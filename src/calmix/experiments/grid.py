@@ -295,15 +295,18 @@ def like_default(name: str, value: Any, default: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """
-    >>> show(0.1), show(2e-5), show([0, 3]), show(True)
-    ('0.1', '2e-05', '[0,3]', 'true')
+    """A value as it is written in the name of an arm, with all its digits: two values are never one arm.
+
+    >>> show(0.1), show(2e-5), show([0, 3]), show(True), show(1.0), show(0.12345678)
+    ('0.1', '2e-05', '[0,3]', 'true', '1', '0.12345678')
     """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(show, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
 
 
 def _check_known(names: Iterable[str], known: Sequence[str], option: str) -> None:

@@ -21,11 +21,13 @@ from calmix.calibration.files.ensemble import ensemble
 from calmix.calibration.files.prediction_files import write_predictions
 from calmix.calibration.files.run_predictions import predictions_of_run
 from calmix.calibration.fit_uncertainty import FitUncertainty
+from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Predictions
 from calmix.experiments.comparison_plan import Plan
 from calmix.experiments.results import VALIDATION
 from calmix.io.run_directory import RunDirectory, write_json
 from calmix.io.writing import new_directory
+from calmix.runtime.option_values import parse_bins
 from calmix.user_error import UserError, argument
 
 RESULT_FILE = "ensemble.json"
@@ -39,6 +41,9 @@ class SeedEnsemble:
     arm: str
     seeds: tuple[int, ...]
     members: tuple[RunDirectory, ...]
+    bins: tuple[int, ...]
+    """Those of the comparison, and its edges; its runs may have been measured with others."""
+    closed: Closed
 
     @classmethod
     def of(cls, directory: Path, arm: str) -> SeedEnsemble:
@@ -59,7 +64,8 @@ class SeedEnsemble:
             )
         cells.sort(key=lambda cell: cell.seed)
         runs = tuple(store.run(cell.fingerprint) for cell in cells)
-        return cls(arm, tuple(cell.seed for cell in cells), runs)
+        bins, closed = parse_bins(plan.config["bins"]), plan.config["closed"]
+        return cls(arm, tuple(cell.seed for cell in cells), runs, bins, closed)
 
     def averaged(self, split: str) -> Predictions:
         """Mean probabilities of the members, uncalibrated."""
@@ -72,6 +78,19 @@ class SeedEnsemble:
                 remedy=f"compare with one {argument('validation', 'FILE')} for all seeds",
             ) from None
 
+    def members_mean(self, split: str) -> dict[str, float]:
+        """What one calibrated member reaches on average."""
+        alone = [
+            evaluate(
+                predictions_of_run(run, split, calibrated=True),
+                bins=self.bins,
+                closed=self.closed,
+                intervals=False,
+            )
+            for run in self.members
+        ]
+        return {name: sum(one[name] for one in alone) / len(alone) for name in COMPARED}
+
     def write(self, output: Path) -> dict[str, Any]:
         """`ensemble.json` and the calibrated predictions of every split; returns what the first holds."""
         splits = self.members[0].splits()
@@ -79,27 +98,29 @@ class SeedEnsemble:
         known = averaged[VALIDATION]
         scaling = TemperatureScaling().fit(known)
         temperature, fit = float(scaling.temperature_), FitUncertainty.of(scaling, known)
+        settings: dict[str, Any] = {"bins": self.bins, "closed": self.closed}
         result: dict[str, Any] = {
             "arm": self.arm,
             "seeds": list(self.seeds),
             "members": [str(run.path) for run in self.members],
             "temperature": temperature,
+            "ece_bins": self.bins[0],
+            "ece_edges": self.closed,
             "splits": {},
         }
         with new_directory(output) as fresh:
             for split, predictions in averaged.items():
                 calibrated = predictions.with_temperature(temperature)
                 write_predictions(fresh / "predictions" / f"{split}.parquet", calibrated)
-                alone = [run.metrics()["splits"][split]["calibrated"] for run in self.members]
-                measured = evaluate(calibrated)
+                measured = evaluate(calibrated, **settings)
                 if split == VALIDATION:
                     measured["in_sample"] = True
                 else:
-                    measured = fit.widened(measured, predictions)
+                    measured = fit.widened(measured, predictions, **settings)
                 result["splits"][split] = {
-                    "uncalibrated": evaluate(predictions),
+                    "uncalibrated": evaluate(predictions, **settings),
                     "calibrated": measured,
-                    "members_mean": {name: sum(one[name] for one in alone) / len(alone) for name in COMPARED},
+                    "members_mean": self.members_mean(split),
                 }
             write_json(fresh / RESULT_FILE, result)
         return result
