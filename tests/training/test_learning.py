@@ -187,6 +187,17 @@ def test_methods_that_hold_logits_down_may_end_with_a_lower_temperature():
     assert judge_learning(facts, [], soft).learned
 
 
+def test_the_fall_between_evaluations_is_shared_by_the_epochs_between_them():
+    margin = learning.LARGEST_LAST_GAIN * HEALTHY.entropy
+    history = epochs([1.0, 0.7, 0.7 - 4.4 * margin])
+    for entry, epoch in zip(history, (4, 8, 12), strict=True):
+        entry["epoch"] = epoch
+    (note,) = judge_learning(HEALTHY, history, USUAL).notes
+    assert note.startswith("the validation NLL still fell over the last 4 epochs, from 0.700 to ")
+    assert "an epoch)" in note
+    assert not judge_learning(HEALTHY, [*history[:2], history[2] | {"epoch": 13}], USUAL).notes
+
+
 def test_an_nll_that_still_falls_is_a_note_that_asks_for_epochs_where_all_else_is_well():
     margin = learning.LARGEST_LAST_GAIN * HEALTHY.entropy
     falling = judge_learning(HEALTHY, epochs([1.0, 0.7, 0.7 - 1.1 * margin]), USUAL)

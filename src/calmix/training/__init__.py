@@ -11,6 +11,7 @@ configuration      `TrainConfig`: every option of a run, declared once
 default_settings   Learning rate and epochs where the user gives none
 epoch_predictions  The predictions of every epoch on the test sets
 epoch_rules        By what the epoch of a run is kept: the rules of `--select-by`
+evaluation_epochs  Which epochs are evaluated on the validation rows
 fast_layers        Layers that cost less in training: the last one shortened, all in bfloat16
 forward            One forward pass of a training step: rows mixed at a depth or unmixed
 frozen_layers      `--freeze-layers`: the first layers are frozen, and their activations cached

@@ -238,6 +238,10 @@ class TrainConfig:
         "The validation metric that selects the epoch; 'last': the last epoch.",
         TRAINING, choices=tuple(RULES),
     )
+    evaluate_every: int = option(
+        1, "Epochs between evaluations on the validation rows; the last epoch is always evaluated.",
+        TRAINING, least=1, most=1_000_000,
+    )
     calibrator: str = option(
         "temperature",
         "What is fitted on the validation rows and folded into the model; auto: by cross-validation. "

@@ -279,11 +279,17 @@ def _bound_sign(facts: ValidationFacts) -> str | None:
 
 def last_gain(facts: ValidationFacts, history: Sequence[Mapping[str, Any]]) -> float:
     """By how much the validation NLL fell in the last epoch, as a share of the NLL of guessing; 0 where the
-    last epoch is not the best."""
+    last epoch is not the best. Where epochs between the last two were not evaluated, the mean over them."""
     nlls = _nlls(history)
     if len(nlls) < 2 or nlls[-1] > min(nlls) or facts.entropy == 0:
         return 0.0
-    return (nlls[-2] - nlls[-1]) / facts.entropy
+    return (nlls[-2] - nlls[-1]) / _last_step(history) / facts.entropy
+
+
+def _last_step(history: Sequence[Mapping[str, Any]]) -> int:
+    """Epochs from the last evaluation but one to the last."""
+    before, after = (int(entry.get("epoch", place)) for place, entry in enumerate(history[-2:]))
+    return after - before
 
 
 def _nlls(history: Sequence[Mapping[str, Any]]) -> list[float]:
@@ -292,9 +298,11 @@ def _nlls(history: Sequence[Mapping[str, Any]]) -> list[float]:
 
 def _improvement(gain: float, history: Sequence[Mapping[str, Any]]) -> str:
     before, after = _nlls(history)[-2:]
+    step = _last_step(history)
+    when, each = ("in the last epoch", "") if step == 1 else (f"over the last {step} epochs", " an epoch")
     return (
-        f"the validation NLL still fell in the last epoch, from {before:.3f} to {after:.3f} (by {gain:.0%} "
-        "of the NLL of guessing)"
+        f"the validation NLL still fell {when}, from {before:.3f} to {after:.3f} (by {gain:.0%} "
+        f"of the NLL of guessing{each})"
     )
 
 

@@ -43,6 +43,18 @@ def test_the_epoch_is_kept_that_the_rule_names(tiny, tmp_path, rule):
     assert not run.checkpoints.exists()
 
 
+@pytest.mark.parametrize("rule", ["nll-after-temperature", "last"])
+def test_only_epochs_that_were_evaluated_can_be_kept(tiny, tmp_path, rule):
+    run = train_staged(tiny(tmp_path / "run", epochs=5, learning_rate=2e-2, select_by=rule, evaluate_every=2))
+    history = run.metrics()["history"]
+    assert [entry["epoch"] for entry in history] == [2, 4, 5]  # the last one always
+    (kept,) = [entry for entry in history if entry["chosen"]]
+    key, best = RULES[rule]
+    assert kept[key] == best(entry[key] for entry in history)
+    found = evaluate(predictions_of_run(run, "validation"))
+    assert found["nll"] == pytest.approx(kept["validation_nll"], abs=1e-6)
+
+
 def test_the_predictions_of_every_epoch_are_kept_and_change_nothing(tiny, tmp_path):
     plain = train_staged(tiny(tmp_path / "plain", epochs=2, select_by="last"))
     kept = train_staged(tiny(tmp_path / "kept", epochs=2, select_by="last", keep_epoch_predictions=True))

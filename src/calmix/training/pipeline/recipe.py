@@ -36,6 +36,7 @@ from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import Teacher
 from calmix.training.epoch_predictions import EpochPredictions
 from calmix.training.epoch_rules import trainer_settings
+from calmix.training.evaluation_epochs import EvaluationEpochs
 from calmix.training.fast_layers import BFLOAT16
 from calmix.training.frozen_layers import predict_from_cache, train_from_cache
 from calmix.training.pipeline.finalise import finish
@@ -241,7 +242,7 @@ def make_trainer(
             data_collator=prepared.inputs.collator(is_choice=prepared.encoded["train"].is_choice),
             compute_metrics=measured,
             processing_class=prepared.inputs.processing_class,
-            callbacks=[remembered],
+            callbacks=[EvaluationEpochs(config.evaluate_every), remembered],
             data_map=data_map,
             row_weights=prepared.splits.train.weights,
             soft_labels=prepared.splits.train.soft_labels,
