@@ -2,7 +2,8 @@
 
     python results/out_of_domain/run.py --data DATA --work WORK [--pairs a,b] [--seeds 0,1,2,3,4]
 
-What is done is kept in WORK: the same command continues. `--only train` and `--only logits` stop there.
+What is done is kept in WORK: the same command continues. `--only train` and `--only logits` stop there;
+`--keep` adds seeds to those of `results.json`.
 """
 
 from __future__ import annotations
@@ -205,6 +206,9 @@ def main() -> None:
     parser.add_argument("--pairs", default=",".join(PAIRS))
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--only", choices=("train", "logits"), default=None)
+    parser.add_argument(
+        "--keep", action="store_true", help="records of other seeds, and ensembles, stay in results.json"
+    )
     given = parser.parse_args()
     records, pairs = [], given.pairs.split(",")
     seeds = [int(seed) for seed in given.seeds.split(",")]
@@ -215,7 +219,10 @@ def main() -> None:
                 store_logits(pair, seed, given.work)
             if given.only is None:
                 records += fit_methods(pair, seed, given.work)
-    if given.only is None and len(seeds) > 1:
+    if given.keep:
+        known = json.loads((HERE / "results.json").read_text())
+        records = [one for one in known if one["seed"] not in seeds] + records
+    elif given.only is None and len(seeds) > 1:
         for pair in pairs:
             of_pair = partial(options_of, work=given.work)
             records += ensemble_records(pair, seeds, given.work, of_pair, METRICS)
