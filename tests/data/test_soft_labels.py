@@ -119,3 +119,11 @@ def test_two_columns_for_one_class_are_refused(tmp_path, wanted):
     file.write_text("text,label_prob_yes,label_prob_no,yes,p_yes\nx,0.8,0.2,1,1\n")
     with pytest.raises(UserError, match="are both the probability of the class 'yes'"):
         read_rows(file, "train", ColumnNames(label_probs=wanted))
+
+
+@pytest.mark.parametrize("value", ["1_0", "True", "inf", ""])
+def test_what_is_no_number_in_a_file_is_no_weight(tmp_path, value):
+    file = tmp_path / "a.csv"
+    file.write_text(f"text,label,w\nx,a,1\ny,b,{value}\n")
+    with pytest.raises(UserError, match="row 2, column 'w': (not a number|no value)"):
+        read_rows(file, "train", ColumnNames(weight="w"))

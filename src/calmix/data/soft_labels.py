@@ -166,7 +166,7 @@ def _read_probabilities(
             remedy="give every file the same columns of probabilities",
         )
     names = label_names or names
-    values = np.column_stack([_numbers(table, found[name]) for name in names])
+    values = np.column_stack([read_numbers(table, found[name], option) for name in names])
     outside = np.argwhere((values < 0) | (values > 1 + TOLERANCE))
     if len(outside):
         row, place = (int(index) for index in outside[0])
@@ -187,7 +187,7 @@ def _read_probabilities(
 
 def read_weights(table: DataTable, column: str) -> NDArray[np.float64]:
     """How much each row counts: finite numbers of at least 0, not all of them 0."""
-    weights = _numbers(table, column, option_name("weight"))
+    weights = read_numbers(table, column, option_name("weight"))
     negative = np.flatnonzero(weights < 0)
     if len(negative):
         row = int(negative[0])
@@ -199,11 +199,13 @@ def read_weights(table: DataTable, column: str) -> NDArray[np.float64]:
     return weights
 
 
-def _numbers(table: DataTable, column: str, option: str | None = None) -> NDArray[np.float64]:
+def read_numbers(table: DataTable, column: str, option: str) -> NDArray[np.float64]:
+    """A column of finite numbers."""
     values = np.empty(table.row_count)
-    for row, value in enumerate(table.column(column, option or argument("label_prob_columns")), start=1):
+    for row, value in enumerate(table.column(column, option), start=1):
         try:
-            number = np.nan if isinstance(value, bool) or is_missing(value) else float(value)
+            # Python's own spelling 1_000 is in no file a number.
+            number = np.nan if isinstance(value, bool) or "_" in str(value) else float(value)
         except (TypeError, ValueError):
             number = np.nan
         if not np.isfinite(number):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -314,3 +315,23 @@ def test_texts_where_images_are_expected_and_the_other_way_round(tmp_path, monke
         read_rows("texts.csv", task="image")
     with pytest.raises(UserError, match=r"a\.npz: no column 'text'; the columns are: image, label"):
         read_rows("a.npz", task="single")
+
+
+@pytest.mark.parametrize("orientation", [0, 1, 6, 8, 9, 65535])
+def test_sizes_follow_only_the_turns_that_exist(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = saved(Image.new("RGB", (12, 6)), "JPEG", exif=exif)
+    assert inspect(content).size == decode(content).shape[:2]
+
+
+@pytest.mark.parametrize("place", ["file", "class"])
+def test_a_name_that_is_no_text_is_refused(place, tmp_path):
+    broken = os.fsdecode(b"caf\xe9")
+    folders = [tmp_path / "cat", tmp_path / (broken if place == "class" else "dog")]
+    for folder in folders:
+        folder.mkdir()
+        Image.new("RGB", (4, 4)).save(folder / (f"{broken}.png" if place == "file" else "a.png"))
+    with pytest.raises(UserError, match="a name that is no text in UTF-8") as caught:
+        read_rows(tmp_path, "train")
+    str(caught.value).encode()

@@ -78,6 +78,9 @@ def folder_table(directory: Path) -> DataTable:
     files = [
         file for folder in classes or [directory] for file in sorted(folder.iterdir()) if is_image_file(file)
     ]
+    for file in files:
+        if (shown := str(file).encode(errors="replace").decode()) != str(file):
+            raise UserError("a name that is no text in UTF-8", file=shown, remedy="rename it")
     columns: dict[str, list[Any]] = {
         "image": [str(file.absolute()) for file in files],
         "file": [file.relative_to(directory).as_posix() for file in files],

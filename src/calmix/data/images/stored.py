@@ -88,8 +88,8 @@ def inspect(content: bytes) -> ImageFacts:
         if opened.draft(None, (1, 1)) is None:
             height, width = _rgb(opened).shape[:2]
         else:  # a JPEG: all of the file is read, and an eighth of either side computed
-            # 5 to 8: the camera was held on its side, and the image is turned when it is decoded.
-            turned = opened.getexif().get(0x0112, 1) >= 5
+            # The camera was held on its side, and the image is turned when it is decoded.
+            turned = opened.getexif().get(0x0112) in (5, 6, 7, 8)
             opened.load()
             height, width = (width, height) if turned else (height, width)
     return ImageFacts((height, width), digest)

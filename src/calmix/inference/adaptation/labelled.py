@@ -105,27 +105,22 @@ def adapt_labelled(
 
 def design_weights(labelled: str) -> Floats | None:
     """What every row stands for, where the file says so."""
+    from calmix.data.soft_labels import read_numbers
     from calmix.data.sources import read_source
 
     table = read_source(labelled, "fit")
     if WEIGHT_COLUMN not in table.names:
         return None
-    values = []
-    for number, value in enumerate(table.read_column(WEIGHT_COLUMN), start=1):
-        try:
-            weight = float(value)
-        except (TypeError, ValueError):
-            weight = float("nan")
-        if not (np.isfinite(weight) and weight > 0):
-            raise UserError(
-                f"{value!r} is no weight above 0",
-                file=table.source,
-                row=number,
-                column=WEIGHT_COLUMN,
-                remedy="keep the column as 'calmix adapt --suggest' wrote it, or remove it",
-            )
-        values.append(weight)
-    return check_weights(values, rows=len(values))
+    weights = read_numbers(table, WEIGHT_COLUMN, WEIGHT_COLUMN)
+    if (weights <= 0).any():
+        row = int(np.flatnonzero(weights <= 0)[0])
+        raise table.error(
+            f"{weights[row]:g} is no weight above 0",
+            row + 1,
+            WEIGHT_COLUMN,
+            "keep the column as 'calmix adapt --suggest' wrote it, or remove it",
+        )
+    return check_weights(weights, rows=len(weights))
 
 
 def without_training_rows(
