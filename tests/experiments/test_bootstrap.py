@@ -89,6 +89,16 @@ def test_few_rows_that_differ_by_seed_have_an_interval(rows):
         assert found.low + found.high == pytest.approx(2 * found.difference)
 
 
+def test_rounding_is_no_difference():
+    """A temperature of 1, which changes the last bits: nothing was gained, and nothing is significant."""
+    runs = [draw(300, seed) for seed in range(3)]
+    same = [run.with_temperature(1 - 1e-15) for run in runs]
+    samples = resample([RowScores.of(run) for run in [*same, *runs]])
+    assert any((samples[seed].point != samples[3 + seed].point).any() for seed in range(3))
+    for found in paired_difference(dict(enumerate(samples[:3])), dict(enumerate(samples[3:]))).values():
+        assert (found.difference, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
 def test_the_difference_is_the_mean_over_common_seeds():
     runs = {seed: draw(100, seed) for seed in range(5)}
     samples = resample([RowScores.of(run) for run in runs.values()], repetitions=10)

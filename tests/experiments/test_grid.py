@@ -8,7 +8,7 @@ from calmix.experiments.grid import Arm, expand, parse_seeds, parse_vary, refere
 from calmix.training.configuration import TrainConfig
 from calmix.training.label_noise.threshold_passes import pass_arguments
 from calmix.training.model_settings import settings_for
-from calmix.training.pipeline.guidance import plain_config
+from calmix.training.pipeline.first_stage import plain_config
 from calmix.user_error import UserError
 
 BASE = TrainConfig(train="train.csv", output="out")
@@ -62,6 +62,11 @@ def test_a_varied_model_brings_the_settings_that_suit_it():
     (back,) = expand(BASE, ["plain:model=text-cnn:learning_rate=0.5"], {})
     made = back.config(BASE, 0)
     assert (made.optimizer, made.learning_rate) == (cnn["optimizer"], 0.5)
+
+
+def test_values_that_differ_late_are_two_arms():
+    arms = expand(BASE, ["cls-mixup"], {"alpha": [0.3333333, 0.33333331]})
+    assert names(arms) == ["plain", "cls-mixup alpha=0.3333333", "cls-mixup alpha=0.33333331"]
 
 
 def test_label_smoothing_is_an_option_of_every_method():

@@ -1,5 +1,7 @@
 """The two files of a comparison hold all that is needed to show it again."""
 
+import shutil
+
 import pytest
 
 from calmix.calibration.evaluation import evaluate
@@ -37,6 +39,17 @@ def test_the_files_alone_give_the_same_results(directory, tmp_path):
     assert first["summary"] == second["summary"]
     assert first["recommendation"]["sentence"] == second["recommendation"]["sentence"]
     assert second["recommendation"]["model"] is None, "a model that is not there has no path"
+
+
+def test_stored_results_outlive_their_runs(tmp_path):
+    """Runs are large, and may be deleted: showing a comparison again does not shorten what it has found."""
+    made = write_comparison(tmp_path / "made", {"plain": noisy(1.0), "mix": noisy(0.5)}, seeds=(0, 1))
+    before = load(made)
+    shutil.rmtree(made / "runs" / "mix-1")
+    assert load(made) == before
+    assert Results.read(made) == before
+    shutil.rmtree(made / "runs")
+    assert load(made) == before
 
 
 def test_a_metric_that_only_some_runs_have_is_kept(directory, tmp_path):

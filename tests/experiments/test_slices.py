@@ -104,6 +104,30 @@ def test_a_comparison_names_the_worst_slice_of_every_arm(calmix, files, encoders
         assert f"slices: {sentence}" in " ".join(out.split())
 
 
+@pytest.mark.trains
+def test_runs_measured_by_another_column_are_not_taken_for_those_of_this_one(
+    calmix, files, encoders, tmp_path
+):
+    """The runs are those that are there already: what they are measured by is no part of their name."""
+
+    def compare(*more):
+        given = ["compare", *arguments(files, encoders, tmp_path / "cmp"), "--methods", "plain"]
+        code, out, err = calmix(*given, "--executor", "inline", "--json", *more)
+        assert code == 0, err
+        return json.loads(out)
+
+    assert compare("--seeds", "0")["slices"]
+    other = compare("--seeds", "0", "--slice", "label")
+    assert other["slices"] == []
+    assert other["slice_sentences"] == [
+        "1 of 1 runs were measured without the column 'label' and are not among the slices; a comparison in "
+        "a new directory measures them"
+    ]
+    both = compare("--seeds", "0,1", "--slice", "label")
+    assert {(one["column"], one["seeds"]) for one in both["slices"]} == {("label", 1)}
+    assert both["slice_sentences"][-1].startswith("1 of 2 runs were measured without the column 'label'")
+
+
 def test_a_test_file_without_the_column_is_refused_before_training(calmix, files, encoders, tmp_path):
     other = write(tmp_path / "other.csv", 20, 9, column="place")
     given = arguments(files, encoders, tmp_path / "run")

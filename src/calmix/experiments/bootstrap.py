@@ -47,6 +47,8 @@ REPETITIONS = 1000
 LEVEL = 0.95
 # Counts of one block of repetitions, in numbers: they stay in memory, and mostly in the cache.
 BLOCK_NUMBERS = 4_000_000
+# What two orders of summation may differ by, and a temperature of 1 from none: not a difference.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +163,8 @@ def paired_difference(
     seeds = sorted(ours.keys() & theirs.keys())
     if not seeds:
         raise ValueError("the two arms have no seed in common")
-    points = np.stack([ours[key].point - theirs[key].point for key in seeds])
-    repeated = np.stack([ours[key].repetitions - theirs[key].repetitions for key in seeds])
+    points = np.stack([without_rounding(ours[key].point - theirs[key].point) for key in seeds])
+    repeated = np.stack([without_rounding(ours[key].repetitions - theirs[key].repetitions) for key in seeds])
     repetitions = repeated.shape[2]
     draws = stream(seed, "bootstrap seeds", len(seeds)).integers(
         0, len(seeds), (max(len(seeds) - 1, 1), repetitions)
@@ -170,6 +172,14 @@ def paired_difference(
     # [seeds drawn, metric, repetition] -> mean over the drawn seeds.
     averaged = repeated[draws, :, np.arange(repetitions)].mean(axis=0).T
     return {metric: _interval(points[:, place], averaged[place]) for place, metric in enumerate(METRICS)}
+
+
+def without_rounding(differences: Floats) -> Floats:
+    """
+    >>> without_rounding(np.array([1e-17, -0.25])).tolist()
+    [0.0, -0.25]
+    """
+    return np.where(np.abs(differences) < ROUNDING, 0.0, differences)
 
 
 def _interval(points: Floats, repetitions: Floats) -> Difference:

@@ -128,10 +128,14 @@ def make_runs(config: CompareConfig, store: RunStore, cells: Sequence[Cell], tas
 
 
 def load(directory: Path) -> Results:
-    """The results of a comparison that was made before: from its runs if they are there, else as stored."""
-    if not is_comparison(directory) or not Plan.read(directory).open_store(directory).path.is_dir():
+    """The results of a comparison that was made before: from its runs, or as stored where these are gone."""
+    if not is_comparison(directory):
         return Results.read(directory)
     results = gather(directory)
+    if results.failures and (directory / RUNS_FILE).is_file():
+        stored, store = Results.read(directory), Plan.read(directory).open_store(directory)
+        if not all(store.is_finished(record["run"]) for record in stored.runs):
+            return stored
     if not results.runs:
         raise UserError("no run of this comparison has finished", file=directory, remedy="run it again")
     results.write(directory)
@@ -204,7 +208,8 @@ def report_data(results: Results, directory: Path, output: Path | None = None) -
     summary, differences = summarise(results), with_significance(results)
     mark_better(summary, differences)
     write_summary(summary, results.metrics(), output / SUMMARY_FILE)
-    slices = slices_of(results, store_path(directory)) if results.config.get("slice") else []
+    sliced = results.config.get("slice") is not None
+    slices, unsliced = slices_of(results, store_path(directory)) if sliced else ([], [])
     recommendation = recommend(results, summary).as_dict()
     recommendation["notes"] = (*calibrator_notes(results), *recommendation["notes"])
     recommendation["command"] = next_command(directory, recommendation["next_seeds"])
@@ -226,7 +231,7 @@ def report_data(results: Results, directory: Path, output: Path | None = None) -
             for arm in results.arms
         ],
         "summary": summary,
-        **({"slices": slices, "slice_sentences": slice_sentences(slices)} if slices else {}),
+        **({"slices": slices, "slice_sentences": [*slice_sentences(slices), *unsliced]} if sliced else {}),
         "differences": differences,
         "failures": results.failures,
         "config": results.config,

@@ -140,7 +140,7 @@ def plan_comparison(config: CompareConfig) -> Planned:
     """Check everything, and name every run."""
     check_before_torch(config)
 
-    from calmix.training.pipeline.guidance import needs_plain_run
+    from calmix.training.pipeline.first_stage import needs_plain_run
 
     config = with_threads(config)
     arms = expand(config.base, config.methods, parse_vary(config.vary))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from calmix.calibration.uncertainty.multiplicity import holm
-from calmix.experiments.bootstrap import LEVEL, Difference, half_width_of
+from calmix.experiments.bootstrap import LEVEL, ROUNDING, Difference, half_width_of
 from calmix.experiments.grid import reference_of
 from calmix.experiments.results import Results
 
@@ -58,7 +58,7 @@ class Spread:
     @property
     def is_identical(self) -> bool:
         """Equal by construction, as the accuracies before and after temperature scaling."""
-        return self.difference == 0 and self.reach() == 0
+        return self.difference == 0 and self.reach() < ROUNDING
 
 
 def p_value(spread: Spread) -> float | None:

@@ -29,21 +29,32 @@ def combined_p(values: Sequence[float], arms: int = 1) -> float:
     return min(1.0, 2.0 * statistics.median(values) * arms) if len(values) > 1 else min(1.0, values[0] * arms)
 
 
-def slices_of(results: Results, store: Path) -> list[dict[str, Any]]:
-    """One record per split, arm and value; none where the runs have no slices."""
+def slices_of(results: Results, store: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """One record per split, arm and value, and in words which runs are not among them: those that were
+    measured without slices, or by another column."""
+    column = results.config["slice"]
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name in dict.fromkeys(str(record["run"]) for record in results.runs):
+        run = RunDirectory(store / name)
+        splits = run.metrics()["splits"] if run.is_finished else {}
+        own = {split: measured[CALIBRATED].get("slices") for split, measured in splits.items()}
+        found[name] = {
+            split: one for split, one in own.items() if one is not None and one["column"] == column
+        }
     arms = [arm.name for arm in results.arms if results.select(arm=arm.name)]
     records = []
     for split in results.splits():
         for arm in arms:
             runs = results.select(split=split, arm=arm, stage=CALIBRATED)
-            found = [_slices_of_run(store / str(run["run"]), split) for run in runs]
-            records += _summaries([one for one in found if one is not None], split, arm, len(arms))
-    return records
-
-
-def _slices_of_run(place: Path, split: str) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = RunDirectory(place).metrics()["splits"][split][CALIBRATED].get("slices")
-    return found
+            parts = [found[str(run["run"])].get(split) for run in runs]
+            records += _summaries([one for one in parts if one is not None], split, arm, len(arms))
+    without = sum(not own for own in found.values())
+    if not without:
+        return records, []
+    return records, [
+        f"{without} of {len(found)} runs were measured without the column {column!r} and are "
+        "not among the slices; a comparison in a new directory measures them"
+    ]
 
 
 def _summaries(found: Sequence[Mapping[str, Any]], split: str, arm: str, arms: int) -> list[dict[str, Any]]:
