@@ -118,3 +118,20 @@ def test_samples_are_without_replacement_and_in_order():
 
 def test_every_data_set_says_where_it_can_be_had():
     assert all(dataset.source for dataset in datasets().values())
+
+
+def test_a_file_that_changed_is_sampled_again(tmp_path):
+    """The copy of a file of the same name would be that of the data before."""
+    scale = Scale("small", (0,), validation_rows=4, test_rows=5)
+    task = Task("mine", "Mine", "mine")
+
+    def texts_of(word, count):
+        for split in ("train", "validation", "test"):
+            rows = [{"text": f"{word} {n}", "label": n % 2} for n in range(count)]
+            write(tmp_path / "data" / "mine" / f"{split}.jsonl", rows)
+        found = task_files(task, scale, tmp_path / "data", tmp_path / "copies")
+        return [*values(found.validation, "validation", "text"), *values(found.tests["mine"], "test", "text")]
+
+    assert {text.split()[0] for text in texts_of("old", 20)} == {"old"}
+    assert {text.split()[0] for text in texts_of("newer", 30)} == {"newer"}
+    assert texts_of("newer", 30) == texts_of("newer", 30)

@@ -2,13 +2,14 @@
 
 A data set is a folder of the data directory, `DIR/<name>/{train,validation,test}.*` in calmix's format or the
 authors' own files (`data.published`); without a data directory it comes from the hub. Caps on validation and
-test rows, and columns that are not read, make a copy: a seeded sample, drawn once. Where a data set has no
-validation rows, some of its training rows become them; where it has no test rows with labels, half of its
-validation rows do, as in Desai & Durrett 2020.
+test rows, and columns that are not read, make a copy: a seeded sample, drawn once for the files as they are.
+Where a data set has no validation rows, some of its training rows become them; where it has no test rows with
+labels, half of its validation rows do, as in Desai & Durrett 2020.
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -132,8 +133,12 @@ class Splits:
         )
 
     def target(self, name: str, part: str, rows: int | None) -> Path:
+        """Another file for other data: a copy never outlives what it was made of."""
+        of = "" if self.data is None else f"-{folder_state(self.data / name):08x}"
         ending = f"-{rows}" if rows else ""
-        return self.copies / f"{name}-{part}{ending}{''.join(f'-no_{one}' for one in self.without)}.parquet"
+        return (
+            self.copies / f"{name}-{part}{ending}{''.join(f'-no_{one}' for one in self.without)}{of}.parquet"
+        )
 
     def copy(self, source: str, name: str, part: str, rows: int | None) -> str:
         """The source itself where nothing is left out."""
@@ -177,6 +182,13 @@ class Splits:
                 columns[name] = [values[place] for place in places]
         target.parent.mkdir(parents=True, exist_ok=True)
         write_table(target, pa.table(columns))
+
+
+def folder_state(folder: Path) -> int:
+    """The places, sizes and times of the files of a folder as one number, which changes with them."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    facts = [(str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return zlib.crc32(repr(facts).encode())
 
 
 def where_to_get(name: str) -> str:

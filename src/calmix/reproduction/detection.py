@@ -54,7 +54,7 @@ def read_sets(sources: Mapping[str, str], task: str) -> dict[str, Rows]:
 
 def score_run(
     run: RunDirectory,
-    sources: Mapping[str, str],
+    sets: Mapping[str, Rows],
     inside: str,
     detection: Detection,
     folder: Path,
@@ -66,7 +66,8 @@ def score_run(
 
     `restore` makes the model of the run again, where another preset has dropped it.
     """
-    asked = zlib.crc32(repr((sorted(sources.items()), detection)).encode())
+    contents = sorted((column, rows.fingerprint()) for column, rows in sets.items())
+    asked = zlib.crc32(repr((contents, detection)).encode())
     file = folder / f"{run.path.name}-{asked:08x}.npz"
     if not file.is_file():
         if not run.model.is_dir():
@@ -74,7 +75,6 @@ def score_run(
         from calmix.inference.out_of_distribution import Detector
 
         detector = Detector(run, passes=detection.passes, device=device)
-        sets = read_sets(sources, run.metrics()["task"])
         found = {column: detector.score(column, rows) for column, rows in sets.items()}
         if detection.noise:
             found[detection.noise_column] = detector.score_noise(detection.noise_column, sets[inside])

@@ -32,7 +32,7 @@ from calmix.printable import say
 from calmix.reproduction.blocks import Block, blocks_of
 from calmix.reproduction.catalogue import preset_names
 from calmix.reproduction.datasets import TaskFiles, task_files
-from calmix.reproduction.detection import Scores, score_run
+from calmix.reproduction.detection import Scores, read_sets, score_run
 from calmix.reproduction.effects import auroc_effect, mean_effect, metric_effect, placements
 from calmix.reproduction.outcome import MeasuredCell, MeasuredEffect, Outcome, Regime
 from calmix.reproduction.preset import DETECTION_METRICS, MC_DROPOUT, SMOKE, Preset, Scale
@@ -173,12 +173,16 @@ class Measured:
         from calmix.training.pipeline.stages import restore_model
 
         assert self.preset.detection is not None
+        if not self.cells:
+            return {}
         columns = (self.block.task.key, *self.block.task.outside)
         sources = {column: self.files.tests[column] for column in columns}
+        task = self.planned.store.run(self.cells[0].fingerprint).metrics()["task"]
+        sets = read_sets(sources, task)
         return {
             cell.fingerprint: score_run(
                 self.planned.store.run(cell.fingerprint),
-                sources,
+                sets,
                 self.block.task.key,
                 self.preset.detection,
                 folder,
