@@ -64,7 +64,8 @@ def arm_minutes(block: Block, arm: PresetArm) -> float:
     rate = RATES.get((block.model.model, kind), RATES["default", "single"])
     rows, epochs = settings.get("train_rows") or DEFAULT_ROWS, settings.get("epochs") or 3
     tests = (block.scale.test_rows or DEFAULT_TESTS) * len(block.task.columns)
-    validation = (block.scale.validation_rows or DEFAULT_VALIDATION) * epochs
+    evaluations = -(-epochs // (settings.get("evaluate_every") or 1))
+    validation = (block.scale.validation_rows or DEFAULT_VALIDATION) * evaluations
     has_plain = any(one.method == "plain" and not one.options for one in block.arms)
     share = SHARES.get(str(arm.options.get("train_region", "")), 1.0)
     trained = rows * epochs * share * FACTORS.get(arm.method, 1.0)

@@ -76,3 +76,10 @@ def check_device(device: str) -> None:
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(device, True):
         raise UserError(f"this machine has no {device} device", remedy=f"use {argument('device', 'auto')}")
+
+
+def has_accelerator() -> bool:
+    """Whether there is anything but CPUs to train on."""
+    if hasattr(torch, "accelerator"):
+        return bool(torch.accelerator.is_available())
+    return torch.cuda.is_available() or torch.backends.mps.is_available()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import torch
 from transformers import TrainingArguments
 
 from calmix.mixing.method import Method, get_method
+from calmix.runtime.hardware import has_accelerator
 from calmix.training.configuration import OPTIONS
 from calmix.training.optimization.mixin import read_optimizer
 from calmix.training.optimization.options import read_schedule
@@ -84,13 +84,6 @@ class MixupArguments(TrainingArguments):
         options = self.method_options or {}
         assert isinstance(options, dict)
         return get_method(self.method, **options)
-
-
-def has_accelerator() -> bool:
-    """Whether there is anything but CPUs to train on."""
-    if hasattr(torch, "accelerator"):
-        return bool(torch.accelerator.is_available())
-    return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def as_numbers(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from calmix.training.pipeline import fingerprint as module
 from calmix.training.pipeline.fingerprint import Fingerprints
-from calmix.training.pipeline.guidance import plain_config
+from calmix.training.pipeline.first_stage import plain_config
 
 
 @pytest.fixture

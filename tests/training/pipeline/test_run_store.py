@@ -10,7 +10,7 @@ import pytest
 
 from calmix.experiments.cell import Task, run_cell
 from calmix.io.run_directory import write_json
-from calmix.training.pipeline.guidance import plain_config
+from calmix.training.pipeline.first_stage import plain_config
 from calmix.training.pipeline.run_store import RunStore
 from calmix.training.pipeline.stages import restore_model, run_for
 

@@ -15,7 +15,7 @@ from calmix.training import default_settings
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teaching import teacher_config
 from calmix.training.pipeline.fingerprint import Fingerprints
-from calmix.training.pipeline.guidance import plain_config
+from calmix.training.pipeline.first_stage import plain_config
 from calmix.training.pipeline.output_directory import as_begun
 from calmix.training.pipeline.settling import choice_line, settle
 from calmix.user_error import UserError

@@ -154,28 +154,48 @@ class LazyAdamW(torch.optim.AdamW):
         """Other weights were loaded: no row of them has missed a step."""
         self.last.clamp_(max=0)
 
+    def _place(self) -> int:
+        """Of the embedding among the parameters, as `state_dict` counts them."""
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        return next(place for place, parameter in enumerate(parameters) if parameter is self.weight)
+
     def state_dict(self) -> dict[str, Any]:
+        """Of the embedding only the rows that were ever touched: the others have no momentum, and are in the
+        weights."""
         self._moments()
+        whole, place = super().state_dict(), self._place()
+        rows = torch.nonzero(self.last).flatten()
+        own = {name: value[rows] if value.dim() else value for name, value in whole["state"][place].items()}
         lazy = {
             "rates": torch.tensor(self.rates, dtype=torch.float64),
-            "last": self.last.clone(),
-            "weight": self.weight.detach().clone(),
+            "rows": rows,
+            "last": self.last[rows],
+            "weight": self.weight.detach()[rows],
         }
-        return {**super().state_dict(), "lazy": lazy}
+        return {**whole, "state": {**whole["state"], place: own}, "lazy": lazy}
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         given = dict(state_dict)
         lazy = given.pop("lazy", None)
-        super().load_state_dict(given)
         if lazy is None:  # the state of an AdamW that has moved all rows in every step
+            super().load_state_dict(given)
             state = self._moments()
             self.rates = [float(self.group["lr"])] * int(state["step"])
             self.last.copy_(state["exp_avg_sq"].any(dim=1) * len(self.rates))
             return
+        rows, place = lazy["rows"], self._place()
+        own = {
+            name: torch.zeros_like(self.weight).index_copy_(0, rows, value.to(self.weight))
+            if value.dim()
+            else value
+            for name, value in given["state"][place].items()
+        }
+        super().load_state_dict({**given, "state": {**given["state"], place: own}})
         self.rates = lazy["rates"].tolist()
-        self.last.copy_(lazy["last"])
-        self.weight.copy_(lazy["weight"])
+        self.last.zero_()
+        self.last[rows] = lazy["last"]
+        self.weight[rows] = lazy["weight"].to(self.weight)
 
     @torch.no_grad()
     def finish(self) -> None:

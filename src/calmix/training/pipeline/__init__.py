@@ -7,7 +7,8 @@ finalise          What training leaves: predictions, calibrator, metrics
 finalise_labels   What training on rows of several labels leaves: scaling and thresholds of every label
 fingerprint       The name of a run in the store: a hash of everything that decides its result
 first_look        Errors of a command that are found before torch is loaded: seconds earlier
-guidance          What comes before a guided run: the data map of a plain run
+first_stage       The plain run that comes before a guided one
+guidance          What a guided run knows of its rows: the data map of the plain run
 output_directory  Where a run may be written; needs no torch, so that a wrong place is refused at once
 prepared          What training needs, read and checked
 recipe            From labelled files to a run directory: read, check, train, choose the epoch, calibrate

@@ -66,7 +66,7 @@ class Fingerprints:
     def parts(self, config: TrainConfig) -> dict[str, Any]:
         """What is hashed."""
         from calmix.mixing.method import get_method
-        from calmix.training.pipeline.guidance import open_plain_run
+        from calmix.training.pipeline.first_stage import open_plain_run
 
         config = self.settled(config)
         settings = config.that_change_the_result()
@@ -128,7 +128,7 @@ class Fingerprints:
 def hardware_precision(device: str) -> str:
     """What `--precision auto` becomes on this machine, for networks that are wide enough."""
     from calmix.models.layer_precision import device_multiplies_bfloat16
-    from calmix.training.arguments import has_accelerator
+    from calmix.runtime.hardware import has_accelerator
 
     is_cpu = device == "cpu" or not has_accelerator()
     kind = "cpu" if is_cpu else "cuda" if device == "auto" else device

@@ -25,7 +25,8 @@ from calmix.training.distillation.teachers import Teacher
 from calmix.training.distillation.teaching import Teaching
 from calmix.training.frozen_layers import freeze_layers
 from calmix.training.pipeline.calibrating import check_calibrator
-from calmix.training.pipeline.guidance import Guidance, needs_plain_run
+from calmix.training.pipeline.first_stage import needs_plain_run
+from calmix.training.pipeline.guidance import Guidance
 from calmix.user_error import UserError, argument
 
 

@@ -41,7 +41,7 @@ from calmix.training.fast_layers import BFLOAT16
 from calmix.training.frozen_layers import predict_from_cache, train_from_cache
 from calmix.training.pipeline.finalise import finish
 from calmix.training.pipeline.finalise_labels import finish_labels
-from calmix.training.pipeline.guidance import needs_plain_run
+from calmix.training.pipeline.first_stage import needs_plain_run
 from calmix.training.pipeline.prepared import Prepared, prepare
 from calmix.training.pipeline.run_files import (
     FINGERPRINTS_FILE,

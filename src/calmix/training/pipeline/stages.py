@@ -23,7 +23,7 @@ from calmix.training.distillation.teachers import CheckpointTeacher, Teacher, st
 from calmix.training.distillation.teaching import open_teachers, teacher_config
 from calmix.training.learning import stage_warning
 from calmix.training.pipeline.dry_run import dry_run_guided
-from calmix.training.pipeline.guidance import needs_plain_run, open_plain_run, plain_config
+from calmix.training.pipeline.first_stage import needs_plain_run, open_plain_run, plain_config
 from calmix.training.pipeline.output_directory import as_begun, check_output
 from calmix.training.pipeline.recipe import form_group, train_alone
 from calmix.training.pipeline.run_files import tidy_finished, writing_to
