@@ -137,9 +137,10 @@ class RunningEvaluation:
     def _update_block(self, block: Predictions) -> None:
         assert self._classes is not None and self._labels is not None
         probabilities = np.minimum(block.probabilities(), 1.0)
-        correct = block.correct()
+        predicted = block.predicted()
+        correct = predicted == block.labels
         dealt = deal_rows(self.rows, len(block))
-        confidence = probabilities.max(axis=1)
+        confidence = probabilities[np.arange(len(block)), predicted]
         self._top.append(ConfidenceSample.pack(confidence, correct))
         self._labels.update(block, confidence, correct, dealt)
         noted = {0: (), 1: (1,)}.get(len(self._noted), range(block.classes))
@@ -340,15 +341,14 @@ def _group_influence(influence: RankInfluence, sample: ConfidenceSample) -> tupl
     cells = len(influence.table)
     of_errors = np.zeros_like(influence.table)
     of_errors[1::2] = influence.table[1::2] - influence.table[0::2]
-    total, added = np.zeros((2, GROUPS, influence.table.shape[1]))
     if len(sample) <= GROUPS:  # each row is a group of its own
         cell = influence.cell(sample)
+        total, added = np.zeros((2, GROUPS, influence.table.shape[1]))
         total[: len(sample)], added[: len(sample)] = influence.table[cell], of_errors[cell]
         return total, added
+    counts = np.zeros(GROUPS * cells, dtype=np.int64)
     for start, block in sample.blocks():
         dealt = deal_rows(start, len(block))
-        counts = np.bincount(dealt * cells + influence.cell(block), minlength=GROUPS * cells)
-        counts = counts.reshape(GROUPS, cells)
-        total += counts @ influence.table
-        added += counts @ of_errors
-    return total, added
+        counts += np.bincount(dealt * cells + influence.cell(block), minlength=GROUPS * cells)
+    shared = counts.reshape(GROUPS, cells).astype(np.float64)
+    return shared @ influence.table, shared @ of_errors

@@ -44,6 +44,15 @@ class ClassSums:
     def empty(cls, classes: int, bins: int) -> ClassSums:
         return cls(np.zeros((classes, bins)), np.zeros((classes, bins)), np.zeros((classes, bins)), 0.0)
 
+    @classmethod
+    def of_entries(cls, found: npt.NDArray[Any], totals: Floats, mass: float) -> ClassSums:
+        """From sums [3, classes * bins]: weight and confidence of the entries above the first bins, and weight
+        of the labels; `totals` are sum w p_k of the classes."""
+        share, confidence, correct = found.reshape(3, len(totals), -1).astype(np.float64)
+        share[:, 0] += mass - share.sum(axis=1)
+        confidence[:, 0] += totals - confidence.sum(axis=1)
+        return cls(share, confidence, correct, mass)
+
     @property
     def residual(self) -> Floats:
         return self.correct - self.confidence
@@ -122,11 +131,7 @@ def sum_classes(
         these = slice(start, start + BLOCK_VALUES)
         cell, _ = gold_cells(values[these], gold[these], bins, closed)
         found[2] += np.bincount(cell, weights=part, minlength=cells)
-    mass = float(rows if weight is None else weight.sum())
-    share, confidence, correct = found.reshape(3, classes, bins)
-    share[:, 0] += mass - share.sum(axis=1)
-    confidence[:, 0] += totals - confidence.sum(axis=1)
-    return ClassSums(share, confidence, correct, mass)
+    return ClassSums.of_entries(found, totals, float(rows if weight is None else weight.sum()))
 
 
 def column_sums(values: npt.NDArray[np.floating[Any]], weights: Floats | None) -> Floats:

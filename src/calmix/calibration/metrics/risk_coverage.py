@@ -121,7 +121,9 @@ def risk_sum(
     before = until - rows
     wrong_before = errors_before + np.cumsum(errors) - errors
     rate = np.divide(errors, rows, out=np.zeros(len(until)), where=rows > 0)
-    harmonic = digamma(until + 1.0) - digamma(before + 1.0)
+    # The rows before a group are those until the one before it.
+    place = digamma(np.concatenate((before[:1], until)) + 1.0)
+    harmonic = np.diff(place)
     return float((errors + (wrong_before - before * rate) * harmonic).sum())
 
 

@@ -77,13 +77,17 @@ def smooth_error_of_points(
 
 
 def spread_on_grid(points: Floats, values: Floats, size: int) -> Floats:
-    """Share each value between the two neighbours of its point on a grid of `size` points over [0, 1]."""
+    """Share each value between the two neighbours of its point on a grid of `size` points over [0, 1];
+    several rows of values at once: [rows, points]."""
     position = points * (size - 1)
     left = np.minimum(position.astype(np.int64), size - 2)
     right_share = position - left
-    grid = np.bincount(left, weights=(1.0 - right_share) * values, minlength=size)
-    grid = grid + np.bincount(left + 1, weights=right_share * values, minlength=size)
-    return np.asarray(grid, dtype=np.float64)
+    left_share = 1.0 - right_share
+    grid = np.zeros((len(values), size))
+    for spread, row in zip(grid, values, strict=True):
+        spread += np.bincount(left, weights=left_share * row, minlength=size)
+        spread[1:] += np.bincount(left, weights=right_share * row, minlength=size)[:-1]
+    return grid
 
 
 def smoothed_field(points: Floats, values: Floats, bandwidth: float) -> Floats:
@@ -93,8 +97,7 @@ def smoothed_field(points: Floats, values: Floats, bandwidth: float) -> Floats:
     """
     size = grid_size(bandwidth)
     flat = values.reshape(-1, values.shape[-1])
-    grid = np.stack([spread_on_grid(points, row, size) for row in flat])
-    smoothed = smooth_grid(grid, bandwidth)
+    smoothed = smooth_grid(spread_on_grid(points, flat, size), bandwidth)
     mesh = np.linspace(0.0, 1.0, mesh_size(bandwidth)) * (size - 1)
     left = np.minimum(mesh.astype(np.int64), size - 2)
     share = mesh - left
@@ -140,9 +143,5 @@ def _gathered(confidence: Floats, residual: Floats, weights: Floats | None) -> t
     weight = np.ones(len(confidence)) if weights is None else weights * (len(weights) / weights.sum())
     if len(confidence) <= FINE_GRID:
         return confidence, residual * weight, weight
-    grid = np.linspace(0.0, 1.0, FINE_GRID)
-    return (
-        grid,
-        spread_on_grid(confidence, residual * weight, FINE_GRID),
-        spread_on_grid(confidence, weight, FINE_GRID),
-    )
+    on_grid = spread_on_grid(confidence, np.stack([residual * weight, weight]), FINE_GRID)
+    return np.linspace(0.0, 1.0, FINE_GRID), on_grid[0], on_grid[1]

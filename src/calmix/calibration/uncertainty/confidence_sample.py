@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats
+from calmix.calibration.input_checks import Floats, Integers
+from calmix.calibration.metrics.binning import BLOCK_ROWS as CACHED_ROWS
+from calmix.calibration.metrics.binning import BinSums
 
 BLOCK_ROWS = 1 << 20
+# 8,192 buckets for every halving of 1 - c, from 1 to 2^-53, the least that is not 0.
+BUCKET_SHIFT = 52 - 13
+FIRST_BUCKET = int(np.float64(2.0**-53).view(np.int64)) >> BUCKET_SHIFT
+BUCKETS = (int(np.float64(1.0).view(np.int64)) >> BUCKET_SHIFT) - FIRST_BUCKET + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +64,32 @@ class ConfidenceSample:
         for start in range(0, len(self), rows):
             yield start, ConfidenceSample(self.codes[start : start + rows])
 
+    def rows_below(self, values: Floats, *, or_at: bool = False) -> npt.NDArray[np.int64]:
+        """Of a sorted sample: how many rows have a confidence below each of these values (or equal to it).
+
+        >>> sample = ConfidenceSample.pack(np.array([0.25, 0.5, 0.5]), np.array([1.0, 0.0, 1.0]))
+        >>> [sample.rows_below(np.array([0.5]), or_at=or_at).tolist() for or_at in (False, True)]
+        [[1], [3]]
+        """
+        codes = ConfidenceSample.pack(values, np.full(len(values), or_at)).codes
+        side: Literal["left", "right"] = "right" if or_at else "left"
+        return np.asarray(np.searchsorted(self.codes, codes, side=side), dtype=np.int64)
+
+    def sums_between(self, borders: npt.NDArray[np.int64]) -> BinSums:
+        """Of a sorted sample: the sums of the rows before, between and after these rising positions."""
+        edges = np.concatenate(([0], borders, [len(self)]))
+        rows = np.diff(edges).astype(np.float64)
+        sums = np.zeros((4, len(rows)))
+        for start, block in self.blocks(CACHED_ROWS):
+            inside = np.clip(edges - start, 0, len(block))
+            held = inside[1:] > inside[:-1]
+            confidence, correct = block.confidence(), block.correct()
+            residual = correct - confidence
+            columns = (confidence, correct, residual * residual, confidence * (1.0 - confidence))
+            for total, values in zip(sums, columns, strict=True):
+                total[held] += np.add.reduceat(values, inside[:-1][held])
+        return BinSums(rows, rows, rows, *sums)
+
     def tie_starts(self, positions: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """Of a sorted sample: where the group of equal confidences that holds each position begins."""
         even = self.codes[positions] & ~np.uint64(1)
@@ -66,3 +100,39 @@ class ConfidenceSample:
         inner = np.linspace(0, len(self), groups + 1)[1:-1].astype(np.int64)
         cuts = self.tie_starts(inner[inner < len(self)])
         return np.unique(np.concatenate(([0], cuts, [len(self)])))
+
+
+class StretchLookup:
+    """Between which of many rising borders a confidence lies, for rows in any order.
+
+    The same as `np.searchsorted(borders, confidence, side="right")`, several times faster. Buckets of 1 - c
+    whose width is a fixed share of it are as fine near 1, where most confidences are, as elsewhere: a table
+    holds the answer of every bucket without a border, and few rows are in the others.
+
+    >>> StretchLookup(np.array([0.5, 0.75])).find(np.array([0.1, 0.5, 0.6, 0.75, 1.0])).tolist()
+    [0, 1, 1, 2, 2]
+    """
+
+    def __init__(self, borders: Floats) -> None:
+        self.borders = borders
+
+    @cached_property
+    def _answers(self) -> npt.NDArray[np.int32]:
+        held = np.bincount(self._bucket(self.borders), minlength=BUCKETS)
+        # A border in a bucket of smaller 1 - c is above all confidences of this one.
+        return np.where(held > 0, -1, len(self.borders) - np.cumsum(held)).astype(np.int32)
+
+    def find(self, confidence: Floats) -> Integers:
+        if len(confidence) < BUCKETS // 8:  # the table would take longer
+            return np.searchsorted(self.borders, confidence, side="right").astype(np.int64)
+        found = self._answers[self._bucket(confidence)].astype(np.int64)
+        open_rows = np.flatnonzero(found < 0)
+        found[open_rows] = np.searchsorted(self.borders, confidence[open_rows], side="right")
+        return found
+
+    @staticmethod
+    def _bucket(confidence: Floats) -> Integers:
+        bits = (1.0 - confidence).view(np.int64)
+        bits >>= BUCKET_SHIFT
+        bits -= FIRST_BUCKET
+        return np.maximum(bits, 0, out=bits)

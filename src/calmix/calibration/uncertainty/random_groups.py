@@ -8,6 +8,7 @@ each row is a group.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.uncertainty.sampling_noise import draw_count, normal_numbers
 
 GROUPS = 1024
+BLOCK_ROWS = 1 << 18
 # Up to here rows are added up column by column.
 FEW_COLUMNS, FEW_VALUES = 8, 1 << 16
 
@@ -34,8 +36,21 @@ def deal_rows(first_row: int, rows: int, groups: int = GROUPS) -> Integers:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
-    dealt = np.where(position < groups, position, mixed % np.uint64(groups))
-    return dealt.astype(np.int64)
+    # The same as a remainder, but several times faster.
+    mixed = mixed & np.uint64(groups - 1) if groups & (groups - 1) == 0 else mixed % np.uint64(groups)
+    first = max(groups - first_row, 0)
+    mixed[:first] = position[:first]
+    return mixed.astype(np.int64)
+
+
+@lru_cache(maxsize=4)
+def group_sizes(rows: int) -> Floats:
+    """How many of so many rows each group has."""
+    total = np.zeros(GROUPS)
+    for start in range(0, rows, BLOCK_ROWS):
+        total += np.bincount(deal_rows(start, min(BLOCK_ROWS, rows - start)), minlength=GROUPS)
+    total.flags.writeable = False  # it is shared
+    return total
 
 
 def group_sums(dealt: Integers, cell: Integers, values: Floats, cells: int, groups: int = GROUPS) -> Floats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats
 from calmix.calibration.metrics.risk_coverage import best_aurc, joint_error_sum, risk_sum
-from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample, StretchLookup
 
 # The influence changes slowly with the rank: this many steps of it are as good as all of them.
 STEPS = 2048
@@ -72,8 +73,15 @@ class RankInfluence:
 
     def cell(self, sample: ConfidenceSample) -> npt.NDArray[np.int64]:
         """The row of the table that each row of a sample (in any order) belongs to."""
-        step = np.searchsorted(self.borders, sample.confidence(), side="right")
-        return np.asarray(2 * step + (1 - sample.correct().astype(np.int64)), dtype=np.int64)
+        step = self._lookup.find(sample.confidence())
+        step *= 2
+        step += 1
+        step -= (sample.codes & np.uint64(1)).view(np.int64)
+        return step
+
+    @cached_property
+    def _lookup(self) -> StretchLookup:
+        return StretchLookup(self.borders)
 
 
 def rank_influence(ordered: ConfidenceSample, steps: int = STEPS) -> RankInfluence:

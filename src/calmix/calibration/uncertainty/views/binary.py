@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers
-from calmix.calibration.metrics.binning import BinSums, Closed, assign_bins, sum_bins
+from calmix.calibration.metrics.binning import BinSums, Closed, assign_bins, bin_edges, sum_bins
 from calmix.calibration.metrics.errors import (
     debiased_error,
     expected_error,
@@ -19,12 +19,12 @@ from calmix.calibration.metrics.errors import (
 )
 from calmix.calibration.metrics.kolmogorov import KolmogorovTest, excursion_tail
 from calmix.calibration.metrics.smooth import FINE_GRID, SmoothError, smooth_error_of_points, spread_on_grid
-from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
+from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample, StretchLookup
 from calmix.calibration.uncertainty.error_fields import FUNCTIONALS, LEAST_VISIBLE, Cells
 from calmix.calibration.uncertainty.mean_gap import GapRows, MeanGap, even_error
 from calmix.calibration.uncertainty.measured_value import ErrorStatistic
 from calmix.calibration.uncertainty.noise_floor import MOST_ROWS, NoiseFloor, noise_floor, noise_floor_of_sums
-from calmix.calibration.uncertainty.random_groups import GROUPS, deal_rows, group_sums
+from calmix.calibration.uncertainty.random_groups import GROUPS, deal_rows, group_sizes, group_sums
 from calmix.calibration.uncertainty.sampling_noise import bin_scale
 
 NOTION_ERRORS = ("ece", "mce", "rmsce", "adaptive_ece", "debiased_rmsce", "oe", "smooth_ece", "ks")
@@ -49,7 +49,13 @@ class BinaryView:
 
     @cached_property
     def width_sums(self) -> BinSums:
-        return self._sums(self._width_bin, self.bins)
+        total = BinSums.empty(self.bins)
+        for _, block in self.sample.blocks():
+            confidence = block.confidence()
+            total = total + sum_bins(
+                self._width_bin(confidence), self.bins, confidence, block.correct(), None
+            )
+        return total
 
     @cached_property
     def mass_borders(self) -> Floats:
@@ -57,7 +63,7 @@ class BinaryView:
 
     @cached_property
     def mass_sums(self) -> BinSums:
-        return self._sums(self._mass_bin, len(self.mass_borders) + 1)
+        return self.ordered.sums_between(self.ordered.rows_below(self.mass_borders))
 
     @cached_property
     def mean_gap(self) -> MeanGap:
@@ -65,10 +71,7 @@ class BinaryView:
 
     @cached_property
     def group_rows(self) -> Floats:
-        total = np.zeros(GROUPS)
-        for start, block in self.sample.blocks():
-            total += np.bincount(deal_rows(start, len(block)), minlength=GROUPS)
-        return total
+        return group_sizes(len(self.sample))
 
     def equal_mass_borders(self, bins: int) -> Floats:
         """The lowest confidences of all equal-mass bins but the first.
@@ -120,8 +123,10 @@ class BinaryView:
         residual, mass = np.zeros(FINE_GRID), np.zeros(FINE_GRID)
         for _, block in self.sample.blocks():
             confidence = block.confidence()
-            residual += spread_on_grid(confidence, confidence - block.correct(), FINE_GRID)
-            mass += spread_on_grid(confidence, np.ones(len(block)), FINE_GRID)
+            values = np.stack([confidence - block.correct(), np.ones(len(block))])
+            both = spread_on_grid(confidence, values, FINE_GRID)
+            residual += both[0]
+            mass += both[1]
         return np.linspace(0.0, 1.0, FINE_GRID), residual, mass
 
     def mass_values(self) -> dict[str, float]:
@@ -184,7 +189,8 @@ class BinaryView:
         def assign(confidence: Floats) -> Integers:
             return assign_bins(confidence, count)
 
-        sums = self._sums(assign, count)
+        edges = self.ordered.rows_below(bin_edges(count)[1:-1], or_at=True)
+        sums = self.ordered.sums_between(edges)
         filled = sums.weight > 0
         centre = (np.flatnonzero(filled) + 0.5) / count
         kernel = reflected_kernel(
@@ -210,17 +216,14 @@ class BinaryView:
         """The running sum of residuals over the ranks."""
         borders = self.equal_mass_borders(RUNNING_CELLS)
 
-        def assign(confidence: Floats) -> Integers:
-            return np.searchsorted(borders, confidence, side="right").astype(np.int64)
-
-        sums = self._sums(assign, len(borders) + 1)
+        sums = self.ordered.sums_between(self.ordered.rows_below(borders))
         return ErrorStatistic(
             value=self.kolmogorov.error,
             gaps=np.cumsum(sums.residual) / sums.total,
             cell_scale=bin_scale(sums, fine=True),
             calibrated_scale=np.sqrt(sums.bernoulli) / sums.total,
             functional=lambda x: np.abs(x).max(axis=-1),
-            grouped=lambda: self._grouped(assign, len(borders) + 1),
+            grouped=lambda: self._grouped(StretchLookup(borders).find, len(borders) + 1),
             group_rows=self.group_rows,
             spread_out=lambda noise: np.cumsum(noise, axis=-1),
             # A sum that grows evenly to its end shows there only.
@@ -247,13 +250,6 @@ class BinaryView:
     def grouped_mass_residuals(self) -> Floats:
         """[groups, filled equal-mass bins]"""
         return self._grouped(self._mass_bin, len(self.mass_borders) + 1)[:, self.mass_sums.weight > 0]
-
-    def _sums(self, assign: Callable[[Floats], Integers], cells: int) -> BinSums:
-        total = BinSums.empty(cells)
-        for _, block in self.sample.blocks():
-            confidence = block.confidence()
-            total = total + sum_bins(assign(confidence), cells, confidence, block.correct(), None)
-        return total
 
     def _grouped(self, assign: Callable[[Floats], Integers], cells: int) -> Floats:
         total = np.zeros((GROUPS, cells))

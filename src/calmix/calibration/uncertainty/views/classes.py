@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.metrics.binning import Closed
-from calmix.calibration.metrics.class_bins import ClassSums, entries_above_first_bin, gold_cells, sum_classes
+from calmix.calibration.metrics.class_bins import ClassSums, column_sums, entries_above_first_bin, gold_cells
 from calmix.calibration.uncertainty.confidence_sample import ConfidenceSample
 from calmix.calibration.uncertainty.error_fields import FUNCTIONALS, MOST, Cells
 from calmix.calibration.uncertainty.mean_gap import GapRows, MeanGap, even_error
@@ -30,6 +30,8 @@ from calmix.calibration.uncertainty.views.binary import BinaryView
 # Numbers kept about the groups of rows: fewer groups where there are many classes.
 GROUP_VALUES = 4_000_000
 FEWEST_GROUPS = 64
+# Rows are added up in blocks that stay in the processor's cache, where there are few classes.
+MOST_ROWS_AT_ONCE = 1 << 15
 
 
 class ClassView:
@@ -50,17 +52,29 @@ class ClassView:
 
     def update(self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers) -> None:
         self._drawn.clear()
-        self.sums = self.sums + sum_classes(probabilities, gold, self.bins, self.closed)
-        if self.groups:
-            self._update_groups(probabilities, gold, dealt % self.groups)
+        for start in range(0, len(gold), MOST_ROWS_AT_ONCE):
+            part = slice(start, start + MOST_ROWS_AT_ONCE)
+            self._update_block(probabilities[part], gold[part], dealt[part])
 
-    def _update_groups(
+    def _update_block(
         self, probabilities: npt.NDArray[np.floating[Any]], gold: Integers, dealt: Integers
     ) -> None:
         cells = self.classes * self.bins
         row, cell, probability = entries_above_first_bin(probabilities, self.bins, self.closed)
         gold_cell, gold_probability = gold_cells(probabilities, gold, self.bins, self.closed)
-
+        found = np.stack(
+            [
+                np.bincount(cell, minlength=cells),
+                np.bincount(cell, weights=probability, minlength=cells),
+                np.bincount(gold_cell, minlength=cells),
+            ]
+        )
+        totals = column_sums(probabilities, None)
+        self.sums = self.sums + ClassSums.of_entries(found, totals, float(len(gold)))
+        if not self.groups:
+            return
+        if self.groups < GROUPS:
+            dealt = dealt % self.groups
         square = np.bincount(cell, weights=probability**2, minlength=cells).astype(np.float64)
         square = square.reshape(self.classes, self.bins)
         square[:, 0] += np.einsum("ij,ij->j", probabilities, probabilities) - square.sum(axis=1)

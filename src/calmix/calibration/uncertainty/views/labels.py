@@ -60,7 +60,8 @@ class LabelView:
     def update(
         self, block: Predictions, confidence: Floats, correct: npt.NDArray[np.bool_], dealt: Integers
     ) -> None:
-        dealt = dealt % self.groups
+        if self.groups < GROUPS:
+            dealt = dealt % self.groups
         guessed = block.values.argmax(axis=1)
         self.predicted += class_counts(guessed, dealt, self.classes, self.groups)
         self.labels += class_counts(block.labels, dealt, self.classes, self.groups)
