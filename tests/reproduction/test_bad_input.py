@@ -157,6 +157,51 @@ def test_names_in_a_preset_lead_nowhere_else(tmp_path, name):
             load_preset(file)
 
 
+CLAIM = """
+claims: {c: {statement: s, place: p, arm: mix, against: plain, metric: ece, direction: lower}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("lower}", "equal, margin: -1}", "margin is -1; give points above 0"),
+        ("lower}", "equal, margin: nil}", "margin is 'nil'; give a number"),
+        ("lower}", "equal, margin: .nan}", "margin is nan; give a number"),
+        ("lower}", "lower, reported: {films: a}}", "reported: films is 'a'; give a number"),
+        ("lower}", "lower, against: mix}", "'mix' is compared with itself"),
+        ("seeds: [0]", "seeds: [true]", "seeds is [True]"),
+        ("seeds: [0]", "seeds: []", "seeds is []"),
+        (
+            "dataset: films}",
+            "dataset: films, outside: {films: other}}",
+            "two data sets for the column 'films'",
+        ),
+        (
+            "films}}",
+            "films, outside: {o: a}}, b: {dataset: b, outside: {o: c}}}",
+            "two data sets for the col",
+        ),
+        ("dataset: films}", "dataset: films, arms: {mix: [1]}}", "arms: mix is [1]"),
+        ("title: ours", "title: ours\ndetection: {noise: pink}", "detection: noise is 'pink'"),
+        ("title: ours", "title: ours\ndetection: {passes: -3}", "detection: passes is -3"),
+    ],
+)
+def test_a_value_that_would_give_a_wrong_verdict_or_fail_after_training(tmp_path, before, after, said):
+    from calmix.reproduction.loading import load_preset
+
+    text = OWN.replace("{plain: {method: plain}}", "{plain: {method: plain}, mix: {method: erl}}") + CLAIM
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    assert load_preset(file).claims
+    assert before in text
+    file.write_text(text.replace("against: plain, ", "") if "against" in after else text)
+    file.write_text(file.read_text().replace(before, after))
+    with pytest.raises(UserError) as error:
+        load_preset(file)
+    assert said in str(error.value)
+
+
 def test_an_outcome_of_another_name_writes_no_page(tmp_path):
     from calmix.report.reproductions.pages import write_pages
     from calmix.reproduction.outcome import Outcome

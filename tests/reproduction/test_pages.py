@@ -1,6 +1,7 @@
 """The pages of reproductions: what a reader finds in them; the committed ones are those of the numbers."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from calmix.report.reproductions.pages import claim_lines, write_pages
 from calmix.report.reproductions.side_by_side import count_table, side_by_side, state_table
 from calmix.reproduction.catalogue import all_presets, find_preset
-from calmix.reproduction.outcome import MeasuredCell, MeasuredEffect, Outcome
+from calmix.reproduction.outcome import MeasuredCell, MeasuredEffect, Outcome, judged
 from calmix.reproduction.state import claim_states
 
 COMMITTED = Path(__file__).parents[2] / "results" / "reproduction"
@@ -66,6 +67,18 @@ def test_a_statement_stands_once_and_a_stand_in_is_named():
     assert [row[3] for row in rows[:3]] == ["-1.32", "-1.18", "-0.33"]
     assert [row[5] for row in rows[:3]] == ["held", "not run yet", "held"]
     assert rows[0][4].startswith("-3.00 [-")
+
+
+def test_failed_runs_leave_the_other_verdicts_as_they_will_be():
+    """They are tried again: a verdict that is given without them must not change when they are there."""
+    preset = find_preset("tdmixup/table2")
+    effect = MeasuredEffect("ours-in-domain", "snli", -0.03, 0.0, 0.001**2, 5, (0.02, 0.05))
+    whole = Outcome("tdmixup/table2", "small", COMMAND, "0", effects=[effect], finished=True)
+    failed = replace(whole, failures=[{"block": "b", "run": "ours, seed 0", "reason": "died"}])
+    tests = sum(len(claim.on) for claim in preset.claims)
+    assert judged(preset, failed)[0].verdict.level == pytest.approx(0.05 / tests)
+    assert judged(preset, replace(failed, finished=False)) == judged(preset, failed)
+    assert judged(preset, whole)[0].verdict.level == pytest.approx(0.05)
 
 
 def test_verdicts_are_counted_by_paper():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from calmix.reproduction.preset import (
     Scale,
     Task,
 )
+from calmix.runtime.option_values import NOISES
 from calmix.training.configuration import TrainConfig
 from calmix.user_error import UserError
 
@@ -121,6 +123,14 @@ class PresetReader:
     def cap(self, value: Any, where: str) -> int | None:
         return None if value is None else self.count(value, where)
 
+    def number(self, value: Any, where: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.wrong(f"{where} is {value!r}", "give a number")
+        return value
+
+    def arm_options(self, value: Any, where: str) -> dict[str, dict[str, Any]]:
+        return {arm: self.table(own, f"{where}: {arm}") for arm, own in self.table(value, where).items()}
+
     def training(self, value: Any, where: str) -> dict[str, Any]:
         return self.table(value, where, TRAINING_KEYS)
 
@@ -129,7 +139,7 @@ class PresetReader:
         for key in ("place", "title", "metrics", "scales"):
             if not given.get(key):
                 raise self.wrong(f"no {key!r}", "a preset needs place, title, metrics and scales")
-        metrics = tuple(self.one_of(metric, METRICS, "metrics") for metric in given["metrics"])
+        metrics = tuple(dict.fromkeys(self.one_of(one, METRICS, "metrics") for one in given["metrics"]))
         models = {
             key: self.model(key, value) for key, value in self.table(given.get("models"), "models").items()
         }
@@ -170,7 +180,12 @@ class PresetReader:
         )
 
     def check_names(self, preset: Preset) -> None:
-        """Tasks and arms that models and tasks name."""
+        """Tasks and arms that models and tasks name, and the columns: each is filled by one task."""
+        filled = [column for task in preset.tasks.values() for column in preset.columns_of(task)]
+        noise = preset.detection.noise_column if preset.detection else ""
+        for column in filled:
+            if column != noise and filled.count(column) > 1:
+                raise self.wrong(f"two data sets for the column {column!r}", "name the columns differently")
         for task in preset.tasks.values():
             for arm in (*task.arms, *task.only):
                 self.one_of(arm, preset.arms, f"tasks: {task.key}: arm")
@@ -193,7 +208,11 @@ class PresetReader:
             self.training(given.get("training"), f"{where}: training"),
             self.training(given.get("taught"), f"{where}: taught"),
             tuple(given.get("tasks", before.tasks if before else ())),
-            self.table(given.get("arms"), f"{where}: arms") or (before.arms if before else {}),
+            {
+                task: self.arm_options(own, f"{where}: arms: {task}")
+                for task, own in self.table(given.get("arms"), f"{where}: arms").items()
+            }
+            or (before.arms if before else {}),
         )
 
     def task(self, key: str, value: Any, before: Task | None = None) -> Task:
@@ -214,7 +233,7 @@ class PresetReader:
                 for name in given.get("without", before.without if before else ())
             ),
             training=self.training(given.get("training"), f"{where}: training"),
-            arms=self.table(given.get("arms"), f"{where}: arms") or (before.arms if before else {}),
+            arms=self.arm_options(given.get("arms"), f"{where}: arms") or (before.arms if before else {}),
             only=tuple(given.get("only", before.only if before else ())),
         )
 
@@ -231,8 +250,9 @@ class PresetReader:
         given = self.table(value, "detection", DETECTION_KEYS)
         if value is None:
             return None
-        noise = given.get("noise")
-        return Detection(noise, str(given.get("noise_column", noise or "")), int(given.get("passes", 0)))
+        noise = self.one_of(given["noise"], NOISES, "detection: noise") if given.get("noise") else None
+        passes = self.cap(given.get("passes") or None, "detection: passes") or 0
+        return Detection(noise, str(given.get("noise_column", noise or "")), passes)
 
     def columns(self, preset: Preset, value: Any) -> dict[str, str]:
         """In the order of the tasks, in domain first; as listed where the file lists them."""
@@ -306,11 +326,11 @@ class PresetReader:
         stand_ins = self.table(given.get("stand_ins"), f"{where}: stand_ins", preset.arms)
         arms = given.get("arms") or ()
         seeds = given.get("seeds", [0])
-        if not isinstance(seeds, list) or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        if not isinstance(seeds, list) or not seeds or not all(map(is_seed, seeds)):
             raise self.wrong(f"{where}: seeds is {seeds!r}", "give a list of whole numbers")
         return Scale(
             name,
-            tuple(seeds),
+            tuple(dict.fromkeys(seeds)),
             self.training(given.get("training"), f"{where}: training"),
             {key: self.model(key, content, preset.models[key]) for key, content in models.items()},
             {key: self.task(key, content, preset.tasks[key]) for key, content in tasks.items()},
@@ -334,6 +354,8 @@ class PresetReader:
         margin = given.get("margin")
         if (direction == EQUAL) != (margin is not None):
             raise self.wrong(f"{where}: margin is {margin!r}", "give points with 'equal', and with it alone")
+        if margin is not None and self.number(margin, f"{where}: margin") <= 0:
+            raise self.wrong(f"{where}: margin is {margin!r}", "give points above 0")
         on = given.get("columns") or list(preset.columns)
         claim = Claim(
             key=key,
@@ -342,7 +364,9 @@ class PresetReader:
             arm=self.one_of(given.get("arm"), names, f"{where}: arm"),
             against=self.one_of(given.get("against"), names, f"{where}: against"),
             metric=self.one_of(given["metric"], METRICS, f"{where}: metric"),
-            on=tuple(self.one_of(column, preset.columns, f"{where}: columns") for column in on),
+            on=tuple(
+                dict.fromkeys(self.one_of(column, preset.columns, f"{where}: columns") for column in on)
+            ),
             direction=direction,
             stage=stage,
             against_stage=self.one_of(given.get("against_stage", stage), STAGES, f"{where}: against_stage"),
@@ -351,8 +375,21 @@ class PresetReader:
             else next(iter(preset.models), ""),
             margin=margin,
         )
-        own = self.table(given.get("reported"), f"{where}: reported", claim.on)
+        if (claim.arm, claim.stage) == (claim.against, claim.against_stage):
+            raise self.wrong(f"{where}: {claim.arm!r} is compared with itself", "name another arm or stage")
+        own = {
+            column: self.number(value, f"{where}: reported: {column}")
+            for column, value in self.table(given.get("reported"), f"{where}: reported", claim.on).items()
+        }
         return dataclasses.replace(claim, reported={**printed_effects(preset, claim), **own})
+
+
+def is_seed(value: Any) -> bool:
+    """
+    >>> is_seed(0), is_seed(True), is_seed(-1)
+    (True, False, False)
+    """
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def printed_effects(preset: Preset, claim: Claim) -> dict[str, float]:

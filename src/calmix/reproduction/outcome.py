@@ -174,16 +174,17 @@ def preset_of(outcome: Outcome, directory: Path) -> Preset:
 
 def judged(preset: Preset, outcome: Outcome) -> list[JudgedEffect]:
     """The effects with their verdicts, in the order of the claims; corrected for the number of all tests of
-    the table, so that no verdict changes because others are still to come."""
+    the table, so that no verdict changes because others are still to come, or have failed."""
     tests = [(claim, column) for claim in preset.claims for column in claim.on]
     measured = {(effect.claim, effect.column): effect for effect in outcome.effects}
     pairs = [
         (claim, measured[claim.key, column]) for claim, column in tests if (claim.key, column) in measured
     ]
+    is_complete = outcome.finished and not outcome.failures
     waiting = sum(
         is_tested(preset, claim, column, outcome.scale)
         for claim, column in tests
-        if not outcome.finished and (claim.key, column) not in measured
+        if not is_complete and (claim.key, column) not in measured
     )
     verdicts = judge_all([effect.evidence(claim) for claim, effect in pairs], waiting)
     return [

@@ -15,7 +15,7 @@ import dataclasses
 import shlex
 import shutil
 import statistics
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -225,12 +225,15 @@ class Measured:
                 found[seed] = float(scores.confidence(column, stage).mean())
         return found
 
-    def floor(self, arm: str, stage: str, column: str, metric: str) -> float | None:
-        """The mean over seeds of the noise limit of the ECE."""
+    def floor(
+        self, arm: str, stage: str, column: str, metric: str, seeds: Collection[int] | None = None
+    ) -> float | None:
+        """The mean over seeds, all or these, of the noise limit of the ECE."""
         if metric != "ece":
             return None
         limits = self.values(arm, stage, column, "ece_noise_floor_p95")
-        return statistics.fmean(limits.values()) if limits else None
+        found = [limit for seed, limit in limits.items() if seeds is None or seed in seeds]
+        return statistics.fmean(found) if found else None
 
     def measured_cells(self) -> list[MeasuredCell]:
         cells = []
@@ -280,8 +283,8 @@ class Measured:
                     continue
                 spread = self._spread(claim, column, seeds)
                 floors = (
-                    self.floor(claim.arm, claim.stage, column, claim.metric),
-                    self.floor(claim.against, claim.against_stage, column, claim.metric),
+                    self.floor(claim.arm, claim.stage, column, claim.metric, seeds),
+                    self.floor(claim.against, claim.against_stage, column, claim.metric, seeds),
                 )
                 effects.append(
                     MeasuredEffect(
