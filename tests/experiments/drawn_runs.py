@@ -74,7 +74,7 @@ def write_run(store: RunStore, cell: Cell, draw: Draw) -> None:
         run.metrics_file,
         {
             "temperature": temperature, "seconds": 1.0, "device": "cpu", "ece_bins": 15, "ece_edges": "right",
-            "sizes": {"train": 100, **SIZES},
+            "sizes": {"train": 100, **SIZES}, "label_names": ["no", "yes"],
             "splits": {
                 split: {
                     "uncalibrated": evaluate(one, intervals=False),

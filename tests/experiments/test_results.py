@@ -4,8 +4,11 @@ import shutil
 
 import pytest
 
+from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.files.prediction_files import read_predictions
+from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.experiments.cell import Cell
 from calmix.experiments.comparison import gather, load, report_data
 from calmix.experiments.comparison_plan import Plan
@@ -80,6 +83,24 @@ def test_other_bins_are_measured_anew_from_the_predictions(directory):
     predictions = read_predictions(directory / "runs" / "mix-1" / "predictions" / "test.parquet")
     assert wanted["ece"] == evaluate(predictions, bins=5, closed="left", intervals=False)["ece"]
     assert wanted["ece"] != evaluate(predictions, intervals=False)["ece"]
+
+
+def test_intervals_with_other_bins_include_the_fit_as_those_of_the_run_do(directory):
+    cells = [cell for cell in Plan.read(directory).cells if cell.fingerprint == "mix-1"]
+    store = RunStore(directory / "runs")
+    records = {(r["split"], r["stage"]): r for r in collect(store, cells, bins=(15, 5), closed="right")}
+    raw = {split: predictions_of_run(store.run("mix-1"), split) for split in ("validation", "test")}
+    scaling = TemperatureScaling().fit(raw["validation"])
+    alone = evaluate(raw["test"].with_temperature(scaling.temperature_), bins=(15, 5))
+    wider = FitUncertainty.of(scaling, raw["validation"]).widened(alone, raw["test"], bins=(15, 5))
+    found = records["test", "calibrated"]
+    assert [found["ece_5_bins_low"], found["ece_5_bins_high"]] == pytest.approx(
+        wider["ece_5_bins_ci"], rel=1e-6
+    )
+    assert [found["nll_low"], found["nll_high"]] == pytest.approx(wider["nll_ci"], rel=1e-6)
+    assert found["nll_high"] > alone["nll_ci"][1]
+    in_sample = evaluate(raw["validation"].with_temperature(scaling.temperature_), bins=(15, 5))
+    assert records["validation", "calibrated"]["nll_high"] == pytest.approx(in_sample["nll_ci"][1])
 
 
 def test_a_directory_without_a_comparison_is_refused(tmp_path, directory):

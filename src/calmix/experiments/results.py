@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from calmix.calibration.accuracy_loss import FOLLOWS
 from calmix.calibration.evaluation import evaluate
-from calmix.calibration.files.run_predictions import predictions_of_run
+from calmix.calibration.files.run_predictions import apply_calibrator, calibrator_of_run, predictions_of_run
+from calmix.calibration.fit_uncertainty import FitUncertainty
 from calmix.calibration.metrics.binning import Closed, bin_counts
 from calmix.experiments.cell import Cell
 from calmix.experiments.grid import Arm
@@ -158,9 +159,7 @@ def _records_of(cell: Cell, run: RunDirectory, bins: Sequence[int], closed: Clos
             values = metrics["splits"][split][stage]
             if not is_measured or any(f"ece_{count}_bins" not in values for count in bins[1:]):
                 # The run was made with other bins.
-                again = evaluate(
-                    predictions_of_run(run, split, calibrated=stage == "calibrated"), bins=bins, closed=closed
-                )
+                again = measured_again(run, split, stage, bins, closed)
                 values = again | ({FOLLOWS: values[FOLLOWS]} if FOLLOWS in values else {})
             records.append(
                 {
@@ -181,6 +180,22 @@ def _records_of(cell: Cell, run: RunDirectory, bins: Sequence[int], closed: Clos
                 }
             )
     return records
+
+
+def measured_again(
+    run: RunDirectory, split: str, stage: str, bins: Sequence[int], closed: Closed
+) -> dict[str, Any]:
+    """A split with other bins than those of the run; calibrated, intervals include the fit, as in the run."""
+    settings: dict[str, Any] = {"bins": bins, "closed": closed}
+    before = predictions_of_run(run, split)
+    if stage != CALIBRATED:
+        return evaluate(before, **settings)
+    calibrator = calibrator_of_run(run)
+    again = evaluate(apply_calibrator(calibrator, before), **settings)
+    if split == VALIDATION:
+        return again
+    fit = FitUncertainty.of(calibrator, predictions_of_run(run, VALIDATION))
+    return fit.widened(again, before, **settings)
 
 
 def _learning(metrics: dict[str, Any]) -> dict[str, Any]:
