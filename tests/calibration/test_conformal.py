@@ -182,3 +182,13 @@ def test_labels_of_sets_are_class_indices():
             evaluate_sets(sets, labels)
     with pytest.raises(ValueError, match="true or false"):
         evaluate_sets(np.array([[0.9, 0.1]]), [0])
+
+
+def test_rows_that_count_differently_are_refused():
+    given = drawn(20, 2)
+    for weighted in (
+        given.with_rows(weights=np.arange(1.0, 21)),
+        given.with_rows(targets=given.probabilities()),
+    ):
+        with pytest.raises(ValueError, match="weights or soft labels"):
+            ConformalSets().fit(weighted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -204,3 +205,10 @@ def test_minus_infinity_rules_a_class_out_and_changes_nothing_else():
     )
     with pytest.raises(ValueError, match=r"logits must be finite \(row 1\)"):
         Predictions.from_logits([[0.0, 1.0], [-np.inf, -np.inf]], [0, 0])
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
+def test_texts_of_a_pandas_column_are_names_whatever_they_look_like(dtype):
+    column = pd.Series(["1", "0"], dtype=dtype)
+    made = Predictions.from_probabilities([[0.9, 0.1], [0.2, 0.8]], column, class_names=["1", "0"])
+    assert made.labels.tolist() == [0, 1]

@@ -139,6 +139,8 @@ class ConformalSets:
         """Find q on predictions that neither trained nor chose the model."""
         if not len(predictions):
             raise ValueError("no held-out rows")
+        if predictions.is_weighted:
+            raise ValueError("rows with weights or soft labels give prediction sets no guarantee")
         probabilities, labels = predictions.probabilities(), predictions.labels
         own = self._scores(probabilities, stream=0)[np.arange(len(labels)), labels]
         if self.class_conditional:

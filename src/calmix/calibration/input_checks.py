@@ -51,9 +51,11 @@ def as_array(values: Any) -> npt.NDArray[Any]:
     if array.dtype.name == "bfloat16":  # of ml_dtypes
         return array.astype(np.float32)
     if array.dtype == object and hasattr(values, "to_numpy"):
+        if any(isinstance(value, str | bytes) for value in array.flat):
+            return array  # "1" may be the name of a class: a text is no number, whatever it looks like
         try:
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-        except (TypeError, ValueError):  # texts
+        except (TypeError, ValueError):
             return array
     return array
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calmix.calibration.evaluation import evaluate
 from calmix.calibration.integrations.accumulators import (
     BinnedCalibration,
     ClasswiseCalibration,
@@ -254,3 +255,18 @@ def test_the_reliability_diagram_of_a_stream_is_that_of_all_rows():
 def test_what_makes_no_sense_is_refused(wrong, said):
     with pytest.raises(ValueError, match=said):
         wrong()
+
+
+def test_weights_and_soft_labels_of_predictions_count_in_batches():
+    generator = np.random.default_rng(5)
+    targets = generator.dirichlet(np.ones(3), size=200)
+    given = Predictions.from_logits(generator.normal(size=(200, 3)), targets.argmax(axis=1))
+    given = given.with_rows(weights=generator.exponential(size=200), targets=targets)
+    metric = PredictionMetrics(3)
+    for start in range(0, 200, 70):
+        metric.update(given.rows(start, start + 70))
+    found, expected = metric.compute(), evaluate(given, intervals=False)
+    for name in ("accuracy", "nll", "brier", "ece", "mce", "classwise_ece", "mean_confidence"):
+        assert found[name] == pytest.approx(expected[name], abs=1e-12)
+    with pytest.raises(ValueError, match="give no others"):
+        metric.update(given, np.ones(200))

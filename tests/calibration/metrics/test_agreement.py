@@ -99,3 +99,19 @@ def test_the_difference_of_two_correlations_is_a_paired_one():
     assert 0 < low < found["difference"] < high
     alone = evaluate(first)["mcc_ci"]
     assert high - low < alone[1] - alone[0]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "problem"),
+    [([0.9, 0.2], "class indices, not 0.9"), ([-1, 0], "outside"), ([np.nan, 1], "class indices")],
+)
+def test_what_is_no_class_index_is_refused_not_cut(predicted, problem):
+    with pytest.raises(ValueError, match=problem):
+        matthews_correlation(predicted, [1, 0])
+
+
+def test_top_k_accuracy_counts_weights_and_soft_labels():
+    scores = Predictions.from_logits([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]], [1, 0])
+    assert top_k_accuracy(scores.with_rows(weights=[3.0, 1.0]), 2) == 0.75
+    soft = scores.with_rows(targets=[[0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
+    assert top_k_accuracy(soft, 1) == 0.75

@@ -215,3 +215,8 @@ def test_thresholds_of_labels_without_two_sides_are_a_half(predictions):
 def test_what_makes_no_sense_is_refused(scores, labels, problem):
     with pytest.raises(ValueError, match=problem):
         MultiLabelPredictions.from_probabilities(scores, labels, label_names=("a", "b"))
+
+
+def test_a_text_is_not_a_list_of_one_letter_labels():
+    with pytest.raises(ValueError, match=r"not the text 'ab' \(row 1\)"):
+        MultiLabelPredictions.from_logits([[1.0, 2.0]] * 2, [["a"], "ab"], label_names=["a", "b"])

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator, get_calibrator
-from calmix.calibration.calibrators.folds import FOLDS, fold_of_row, heaviest_copies
+from calmix.calibration.calibrators.folds import FOLDS, count_rows, fold_of_row, heaviest_copies
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.predictions import Predictions
 
@@ -69,26 +69,20 @@ class AutoScaling(Calibrator):
         logits: npt.NDArray[Any],
         labels: Integers,
         weights: Floats | None,
-        row_of_copy: Integers | None = None,
+        row_of_copy: Integers | None,
     ) -> None:
         names = list(self.candidates)
-        rows = len(logits) if row_of_copy is None else len(np.unique(row_of_copy))
-        if rows < FEWEST_ROWS_PER_CLASS * logits.shape[1]:
+        if count_rows(labels, row_of_copy) < FEWEST_ROWS_PER_CLASS * logits.shape[1]:
             names = names[:1]
         self.scores_, self.best_, self.chosen_ = {}, names[0], names[0]
         if len(names) > 1:
             arrays = (logits, labels, weights, row_of_copy)
             losses = {name: cross_validated_losses(name, *arrays) for name in names}
             self._choose(*joined_copies(losses, weights, row_of_copy))
-        chosen = _make(self.chosen_).fit(logits, labels, weights)
+        chosen = _make(self.chosen_).fit_copies(logits, labels, weights, row_of_copy)
         self.temperature_ = float(chosen.temperature_)
         self.matrix_, self.bias_ = chosen.affine()
         self._record_losses(logits, labels, weights)
-
-    def _fit_copies(
-        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None, row_of_copy: Integers
-    ) -> None:
-        self._fit(logits, labels, weights, row_of_copy)
 
     def _choose(self, losses: dict[str, Floats], weights: Floats | None) -> None:
         rows = len(next(iter(losses.values())))
@@ -166,8 +160,9 @@ def cross_validated_losses(
         warnings.simplefilter("ignore")  # the fit that counts says it again
         for number in range(FOLDS):
             known, left_out = fold != number, fold == number
-            of_known = None if weights is None else weights[known]
-            fitted = _make(name).fit(logits[known], labels[known], of_known)
+            of_known = None if weights is None else weights[known] / weights[known].sum()
+            copies = None if row_of_copy is None else row_of_copy[known]
+            fitted = _make(name).fit_copies(logits[known], labels[known], of_known, copies)
             answers = Predictions.from_logits(fitted.transform(logits[left_out]), labels[left_out])
             losses[left_out] = -answers.gold_log_probability()
     return losses

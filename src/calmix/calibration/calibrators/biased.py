@@ -19,6 +19,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.folds import count_rows
 from calmix.calibration.calibrators.shrunk import ShrunkScaling
 from calmix.calibration.calibrators.temperature import TemperatureLoss, best_temperature, warn_without_errors
 from calmix.calibration.input_checks import Floats, Integers
@@ -50,8 +51,14 @@ class BiasedTemperature(Calibrator):
     def __init__(self, l2: float = 1e-4) -> None:
         self.l2 = l2
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
-        loss = TemperatureLoss(logits, labels, weights)
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
+        loss = TemperatureLoss(logits, labels, weights, rows=count_rows(labels, row_of_copy))
         optimum = best_temperature(loss)
         warn_without_errors(loss, optimum, stacklevel=4)
         self.temperature_, self.bias_ = 1 / optimum.beta, np.zeros(logits.shape[1])

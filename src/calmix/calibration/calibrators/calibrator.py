@@ -107,24 +107,31 @@ class Calibrator(
             checked, indices = checked[present], indices[present]
             weights = weights[present] / weights.sum()
             row_of_copy = None if row_of_copy is None else row_of_copy[present]
-        self.n_features_in_ = checked.shape[1]
-        self.classes_ = np.arange(checked.shape[1])
-        if row_of_copy is None:
-            self._fit(checked, indices, weights)
-        else:
-            self._fit_copies(checked, indices, weights, row_of_copy)
+        return self.fit_copies(checked, indices, weights, row_of_copy)
+
+    def fit_copies(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> Self:
+        """`fit` on checked arrays. Weights are positive and sum to one; None is equal weights. A row with a
+        soft label is there once for each of its classes: `row_of_copy` says which rows are copies of one."""
+        self.n_features_in_ = logits.shape[1]
+        self.classes_ = np.arange(logits.shape[1])
+        self._fit(logits, labels, weights, row_of_copy)
         return self
 
-    def _fit_copies(
-        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None, row_of_copy: Integers
-    ) -> None:
-        """`_fit`, for calibrators that must not take the copies of a row with a soft label for several rows.
-        `row_of_copy`: the row that each is a copy of."""
-        self._fit(logits, labels, weights)
-
     @abstractmethod
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
-        """Set the fitted attributes. Weights are positive and sum to one; None is equal weights."""
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
+        """Set the fitted attributes, from what `fit_copies` is given."""
 
     def _record_losses(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
         before, after = (

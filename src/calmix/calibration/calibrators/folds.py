@@ -24,6 +24,15 @@ def fold_of_row(labels: Integers, folds: int, seed: int = 0) -> Integers:
     return fold
 
 
+def count_rows(labels: Integers, row_of_copy: Integers | None) -> int:
+    """How many rows there are: the copies of a row with a soft label are one.
+
+    >>> count_rows(np.array([0, 1, 1]), np.array([3, 3, 7])), count_rows(np.array([0, 1, 1]), None)
+    (2, 3)
+    """
+    return len(labels) if row_of_copy is None else len(np.unique(row_of_copy))
+
+
 def heaviest_copies(labels: Integers, weights: Floats, row_of_copy: Integers) -> tuple[Integers, Integers]:
     """Of rows that are there in several copies, one for each class of a soft label: where the heaviest copy
     of every row is, the first class on ties; and for every copy the number of its row, 0..rows-1.

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax, softmax
 
 from calmix.calibration.calibrators.calibrator import Calibrator, Scores
-from calmix.calibration.calibrators.folds import heaviest_copies
+from calmix.calibration.calibrators.folds import count_rows, heaviest_copies
 from calmix.calibration.calibrators.temperature import TemperatureLoss, best_temperature, warn_without_errors
 from calmix.calibration.input_checks import Floats, Integers
 from calmix.calibration.metrics.scores import negative_log_likelihood
@@ -91,13 +91,14 @@ class IsotonicCalibration(Calibrator):
         logits: npt.NDArray[Any],
         labels: Integers,
         weights: Floats | None,
-        row_of_copy: Integers | None = None,
+        row_of_copy: Integers | None,
     ) -> None:
         if self.temperature_share is not None and not 0 <= self.temperature_share <= 1:
             raise ValueError(f"temperature_share must be None or in [0, 1], got {self.temperature_share}")
-        loss = TemperatureLoss(logits, labels, weights)
+        rows = count_rows(labels, row_of_copy)
+        loss = TemperatureLoss(logits, labels, weights, rows=rows)
         optimum = best_temperature(loss)
-        warn_without_errors(loss, optimum, stacklevel=3)
+        warn_without_errors(loss, optimum, stacklevel=4)
         self.temperature_ = 1 / optimum.beta
         odds = curve_odds(logits)
         self.scores_, self.probabilities_, self.curve_starts_ = fit_curves(odds, labels, weights)
@@ -105,7 +106,7 @@ class IsotonicCalibration(Calibrator):
             scaled = softmax(logits.astype(np.float64) / self.temperature_, axis=1)
             gold = scaled[np.arange(len(labels)), labels]
             self.share_ = cross_validated_share(odds, labels, gold, weights, row_of_copy)
-            self._warn_little_learned(len(labels) if row_of_copy is None else len(np.unique(row_of_copy)))
+            self._warn_little_learned(rows)
         else:
             self.share_ = float(self.temperature_share)
         # Of the probabilities: with a share of 0, logarithms may be minus infinity.
@@ -113,17 +114,12 @@ class IsotonicCalibration(Calibrator):
         after = self.predict_proba(logits)
         self.nll_after_ = negative_log_likelihood(after, labels, from_logits=False, weights=weights)
 
-    def _fit_copies(
-        self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None, row_of_copy: Integers
-    ) -> None:
-        self._fit(logits, labels, weights, row_of_copy)
-
     def _warn_little_learned(self, rows: int) -> None:
         if self.share_ > 0.5:
             warnings.warn(
                 f"{rows} rows say little about the isotonic curves: {self.share_:.0%} of the result is "
                 "temperature scaling, which is simpler",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _curve_values(self, logits: Floats) -> Floats:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.folds import count_rows
 from calmix.calibration.calibrators.newton import Objective, damped_newton, solve_semidefinite
 from calmix.calibration.input_checks import Floats, Integers
 
@@ -56,12 +57,18 @@ class PlattScaling(Calibrator):
     def __init__(self, smoothing: bool = True) -> None:
         self.smoothing = smoothing
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
         if logits.shape[1] != 2:
             raise ValueError(
                 f"Platt scaling is for two classes, not {logits.shape[1]}: use temperature or structured"
             )
-        rows = len(labels)
+        rows = count_rows(labels, row_of_copy)
         shares = np.full(rows, 1 / rows) if weights is None else weights
         difference = np.subtract(logits[:, 1], logits[:, 0], dtype=np.float64)
         targets = labels.astype(np.float64)
@@ -80,7 +87,7 @@ class PlattScaling(Calibrator):
         self.converged_ = solution.converged
         self._record_losses(logits, labels, weights)
         if not self.smoothing and self.nll_after_ < 1e-6:
-            warnings.warn("the rows are separable: sharper is always better; use smoothing", stacklevel=3)
+            warnings.warn("the rows are separable: sharper is always better; use smoothing", stacklevel=4)
 
     def _transform(self, logits: Floats) -> Floats:
         """a z + (-b/2, b/2)."""

@@ -76,7 +76,13 @@ class ShrunkScaling(Calibrator):
         made.n_features_in_, made.classes_ = len(shifts), np.arange(len(shifts))
         return made
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
         penalty = math.inf if self.penalty is None else float(self.penalty)
         if math.isnan(penalty) or penalty < 0:
             raise ValueError(f"penalty must not be negative, got {self.penalty}")

@@ -26,6 +26,7 @@ from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.folds import count_rows
 from calmix.calibration.calibrators.newton import (
     Objective,
     conjugate_gradient_step,
@@ -108,10 +109,16 @@ class StructuredScaling(Calibrator):
     def _is_centred(self) -> bool:
         return self.coordinates == "centred" or getattr(self, "is_temperature_", False)
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
         self._check_parameters()
-        self.rows_, classes = logits.shape
-        temperature_loss = TemperatureLoss(logits, labels, weights)
+        self.rows_, classes = count_rows(labels, row_of_copy), logits.shape[1]
+        temperature_loss = TemperatureLoss(logits, labels, weights, rows=count_rows(labels, row_of_copy))
         optimum = best_temperature(temperature_loss)
         warn_without_errors(temperature_loss, optimum, stacklevel=4)
         self.temperature_ = 1 / optimum.beta
@@ -123,7 +130,7 @@ class StructuredScaling(Calibrator):
             warnings.warn(
                 f"{self.rows_} rows are too few for structured scaling: below {self.minimum_rows} it is "
                 "temperature scaling",
-                stacklevel=3,
+                stacklevel=4,
             )
             return
         x = self._features(logits)

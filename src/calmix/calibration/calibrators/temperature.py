@@ -38,6 +38,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.folds import count_rows
 from calmix.calibration.input_checks import Floats, Integers
 
 # T lies between these two times the widest gap between two logits of a row.
@@ -112,10 +113,16 @@ class TemperatureScaling(Calibrator):
         made.n_features_in_, made.classes_ = classes, np.arange(classes)
         return made
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
         if self.preset not in (None, "paper"):
             raise ValueError(f"preset must be None or 'paper', got {self.preset!r}")
-        loss = TemperatureLoss(logits, labels, weights)
+        loss = TemperatureLoss(logits, labels, weights, rows=count_rows(labels, row_of_copy))
         optimum = best_temperature(loss, guard=self.guard and self.preset is None)
         self.nll_before_ = loss.nll(1.0)
         self.nll_after_ = optimum.nll
@@ -151,7 +158,7 @@ class TemperatureScaling(Calibrator):
         else:
             return
         warnings.warn(
-            f"the temperature hit its {self.at_bound_} bound {self.temperature_:g}; {reason}", stacklevel=4
+            f"the temperature hit its {self.at_bound_} bound {self.temperature_:g}; {reason}", stacklevel=5
         )
 
     def _transform(self, logits: Floats) -> Floats:
@@ -190,16 +197,25 @@ class TemperatureLoss:
     Rows go through in blocks that stay in cache.
     """
 
-    def __init__(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
-        rows, classes = logits.shape
+    def __init__(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        *,
+        rows: int | None = None,
+    ) -> None:
+        """`rows`: how many the weights stand for, where some are copies of one (see `count_rows`)."""
+        given, classes = logits.shape
         self.weights = weights
+        self.counted: float = given if rows is None else rows
         layout: Literal["C", "F"] = "C" if classes <= 64 else "F"
         self.shifted: Floats = np.array(logits.T, dtype=np.float64, order=layout)
         self.shifted -= self.shifted.max(axis=0)
         self.widest = -float(self.shifted.min())
         if self.widest > _WIDEST_ROW:
             raise ValueError(f"logits of one row lie {self.widest:.3g} apart; the limit is {_WIDEST_ROW:g}")
-        self._prepare(self.shifted[labels, np.arange(rows)])
+        self._prepare(self.shifted[labels, np.arange(given)])
 
     def _prepare(self, gold: Floats) -> None:
         self.gold = gold
@@ -218,6 +234,7 @@ class TemperatureLoss:
         if self.weights is not None:
             chosen = self.weights[::stride]
             part.weights = chosen / chosen.sum()
+        part.counted = self.counted * part.rows / self.rows
         part._prepare(self.gold[::stride])
         return part
 
@@ -230,7 +247,7 @@ class TemperatureLoss:
     def errors(self) -> float:
         """How many rows have another class above their label."""
         wrong = self._sum((self.gold < 0).astype(np.float64), 0)
-        return wrong if self.weights is None else wrong * self.rows
+        return wrong if self.weights is None else wrong * self.counted
 
     @property
     def is_separable(self) -> bool:
@@ -243,7 +260,7 @@ class TemperatureLoss:
         if errors >= GUARDED_BELOW:
             return self
         assumed = ASSUMED_ERRORS * (1 - errors / GUARDED_BELOW)
-        share = assumed / (self.rows + assumed)
+        share = assumed / (self.counted + assumed)
         runner_up = np.partition(self.shifted, -2, axis=0)[-2]
         tilted = copy.copy(self)
         tilted.gold_mean += share * (self._over_rows(self._sum(runner_up, 0)) - self.gold_mean)
@@ -316,8 +333,8 @@ def warn_without_errors(loss: TemperatureLoss, optimum: Optimum, *, stacklevel: 
     """Say so where nothing but the guard holds the temperature."""
     if optimum.guarded and loss.errors == 0:
         warnings.warn(
-            f"none of the {loss.rows} rows is misclassified, so they do not say how overconfident the model "
-            f"is: the temperature assumes {ASSUMED_ERRORS:g} errors; fit on more rows",
+            f"none of the {loss.counted} rows is misclassified, so they do not say how overconfident the "
+            f"model is: the temperature assumes {ASSUMED_ERRORS:g} errors; fit on more rows",
             stacklevel=stacklevel + 1,
         )
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from calmix.calibration.calibrators.calibrator import Calibrator
+from calmix.calibration.calibrators.folds import count_rows
 from calmix.calibration.calibrators.newton import Objective, damped_newton, solve_semidefinite
 from calmix.calibration.calibrators.temperature import TemperatureLoss, best_temperature
 from calmix.calibration.input_checks import Floats, Integers
@@ -62,11 +63,17 @@ class VectorScaling(Calibrator):
     def __init__(self, l2: float = 0.0) -> None:
         self.l2 = l2
 
-    def _fit(self, logits: npt.NDArray[Any], labels: Integers, weights: Floats | None) -> None:
+    def _fit(
+        self,
+        logits: npt.NDArray[Any],
+        labels: Integers,
+        weights: Floats | None,
+        row_of_copy: Integers | None,
+    ) -> None:
         if not (np.isfinite(self.l2) and self.l2 >= 0):
             raise ValueError(f"l2 must be finite and not negative, got {self.l2}")
         classes = logits.shape[1]
-        temperature_loss = TemperatureLoss(logits, labels, weights)
+        temperature_loss = TemperatureLoss(logits, labels, weights, rows=count_rows(labels, row_of_copy))
         beta = best_temperature(temperature_loss).beta
         penalty = np.full(2 * classes, self.l2)
         loss = VectorLoss(logits * np.float64(beta), labels, weights, penalty)
@@ -92,7 +99,7 @@ class VectorScaling(Calibrator):
             problem = f"no row has class {missing[0]}: its probability is driven to 0"
         else:
             return
-        warnings.warn(f"{problem}; use l2 > 0 or structured scaling", stacklevel=4)
+        warnings.warn(f"{problem}; use l2 > 0 or structured scaling", stacklevel=5)
 
     def _transform(self, logits: Floats) -> Floats:
         """scale * logits + bias."""

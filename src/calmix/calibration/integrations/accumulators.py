@@ -254,7 +254,12 @@ class PredictionMetrics:
         self._classwise = ClasswiseCalibration(classes, bins=bins, closed=closed)
 
     def update(self, predictions: Predictions, weights: npt.ArrayLike | None = None) -> Self:
-        """Add rows."""
+        """Add rows, with their weights. Rows that have weights or soft labels of their own
+        (`Predictions.with_rows`) count by these."""
+        if predictions.is_weighted:
+            if weights is not None:
+                raise ValueError("the predictions have weights or soft labels already; give no others")
+            predictions, weights = predictions.weighted_rows()
         if predictions.classes != self.classes:
             raise ValueError(f"{predictions.classes} classes where {self.classes} were announced")
         weight = check_batch_weights(weights, rows=len(predictions))

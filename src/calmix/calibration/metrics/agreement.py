@@ -12,9 +12,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calmix.calibration.input_checks import Floats, Integers, check_weights
+from calmix.calibration.input_checks import Floats, Integers, check_labels, check_weights
 from calmix.calibration.metrics.scores import weighted_mean
 from calmix.calibration.predictions import Predictions
+
+MOST_CLASSES = 1_000_000
 
 
 def matthews_correlation(
@@ -27,9 +29,12 @@ def matthews_correlation(
     >>> matthews_correlation([0, 0, 1, 1], [0, 1, 1, 1], weights=[1.0, 0.0, 1.0, 1.0])
     1.0
     """
-    guessed, true = np.asarray(predicted, dtype=np.int64), np.asarray(labels, dtype=np.int64)
-    if guessed.ndim != 1 or guessed.shape != true.shape or not len(true):
-        raise ValueError(f"predicted classes {guessed.shape} and labels {true.shape} must have one length")
+    shapes = np.shape(predicted), np.shape(labels)
+    if len(shapes[0]) != 1 or shapes[0] != shapes[1] or not shapes[0][0]:
+        raise ValueError(f"predicted classes {shapes[0]} and labels {shapes[1]} must have one length")
+    guessed, true = (
+        check_labels(classes, rows=shapes[0][0], classes=MOST_CLASSES) for classes in (predicted, labels)
+    )
     given = check_weights(weights, rows=len(true))
     classes = int(max(guessed.max(), true.max())) + 1
     counts = (np.bincount(of, weights=given, minlength=classes) for of in (guessed, true))
@@ -85,7 +90,8 @@ def top_k_accuracy(predictions: Predictions, count: int = 5) -> float:
     """
     if count < 1:
         raise ValueError(f"count must be 1 or more, not {count}")
-    return float(in_top(predictions, count).mean())
+    rows, weights = predictions.weighted_rows()
+    return weighted_mean(in_top(rows, count).astype(np.float64), weights)
 
 
 def class_counts(classes: Integers, dealt: Integers, number: int, groups: int) -> Floats:

@@ -46,8 +46,8 @@ class ClassSums:
 
     @classmethod
     def of_entries(cls, found: npt.NDArray[Any], totals: Floats, mass: float) -> ClassSums:
-        """From sums [3, classes * bins]: weight and confidence of the entries above the first bins, and weight
-        of the labels; `totals` are sum w p_k of the classes."""
+        """From sums [3, classes * bins]: weight and confidence of the entries above the first bins, weight of
+        the labels; `totals` are sum w p_k of the classes."""
         share, confidence, correct = found.reshape(3, len(totals), -1).astype(np.float64)
         share[:, 0] += mass - share.sum(axis=1)
         confidence[:, 0] += totals - confidence.sum(axis=1)

@@ -188,6 +188,9 @@ def multi_hot(labels: Any, names: Sequence[str]) -> Flags:
             raise ValueError(
                 f"labels must be 0 and 1 of the shape [rows, {len(names)}] or names, not {array.shape}"
             )
+    if (text := next((row for row, one in enumerate(labels) if isinstance(one, str)), None)) is not None:
+        # Its letters would be taken for labels.
+        raise BadRow(f"a list of names is needed, not the text {labels[text]!r}", text, "label")
     lookup = ClassLookup(names)
     targets = np.zeros((len(labels), len(names)), dtype=np.bool_)
     for row, given in enumerate(labels):
