@@ -125,5 +125,5 @@ def test_two_columns_for_one_class_are_refused(tmp_path, wanted):
 def test_what_is_no_number_in_a_file_is_no_weight(tmp_path, value):
     file = tmp_path / "a.csv"
     file.write_text(f"text,label,w\nx,a,1\ny,b,{value}\n")
-    with pytest.raises(UserError, match="row 2, column 'w': (not a number|no value)"):
+    with pytest.raises(UserError, match=r"row 2, column 'w': (not a number|no value)"):
         read_rows(file, "train", ColumnNames(weight="w"))

@@ -151,6 +151,15 @@ def test_a_file_without_predicted_labels_is_read_too(tmp_path):
     assert DataMap.from_dynamics(dynamics).correctness.tolist() == [2, 1]
 
 
+def test_unsigned_class_indices_are_read_too(tmp_path):
+    """No unsigned column can hold the -1 of an epoch in which a row was not seen."""
+    unseen = {"gold_probability": [[0.5, None], [0.1, 0.2]], "margin": [[0.0, None], [2.0, 3.0]]}
+    predicted = pa.array([[0, None], [1, 0]], pa.list_(pa.uint8()))
+    labels = pa.array([0, 1], pa.uint8())
+    found = read_dynamics_file(broken(tmp_path, label=labels, predicted_label=predicted, **unseen))
+    assert found.predicted_label.tolist() == [[0, -1], [1, 0]]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -162,7 +171,13 @@ def test_a_file_without_predicted_labels_is_read_too(tmp_path):
         ({"predicted_correctly": [[True], [True]]}, "another number of epochs than gold_probability"),
         ({"margin": [["a", "b"], ["c", "d"]]}, "column 'margin': not numbers but string"),
         ({"margin": [[0.0, np.inf], [1.0, 2.0]]}, "row 1, column 'margin': an infinite value"),
+        ({"margin": [[0.0, 1.0], [-1e308, 2.0]]}, "row 2, column 'margin': an infinite value, or one beyond"),
         ({"margin": [None, None]}, "column 'margin'"),
+        (
+            {"gold_probability": [[0.5, 1], [0.1, 1.5]]},
+            "row 2, column 'gold_probability': a probability must",
+        ),
+        ({"gold_probability": [[-0.5, 1], [0.1, 0]]}, "row 1, column 'gold_probability': a probability must"),
         (
             {"predicted_correctly": [[1, 1], [1, 0]]},
             "'predicted_correctly': not truth values but int64",
@@ -172,6 +187,7 @@ def test_a_file_without_predicted_labels_is_read_too(tmp_path):
         ({"label": ["a", "b"]}, "column 'label': not whole numbers but string"),
         ({"label": [{"a": 1}, {"a": 2}]}, "column 'label': not whole numbers but struct"),
         ({"label": [0, 2**40]}, "column 'label': from 0 to 1099511627776, no class indices"),
+        ({"label": pa.array([0, 2**64 - 1], pa.uint64())}, "column 'label': no class indices"),
         ({"row_id": [{"a": 1}, {"a": 2}]}, "column 'row_id': values of the type struct<a: int64> have no"),
         ({"row_id": [b"\xff", b"a"]}, "column 'row_id': values of the type binary have no text form"),
         ({"row_id": ["a", "a"]}, "row id 'a' occurs twice"),

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -116,6 +117,11 @@ def test_logits_that_are_large_integers_are_read(tmp_path):
             lambda line: line | {"logits_epoch_1": [1.0, 10**400]},
             "row 3, column 'logits_epoch_1': not a list",
         ),
+        # A margin of two such logits is infinite.
+        (lambda line: line | {"logits_epoch_1": [1e308, -1e308]}, "row 3, column 'logits_epoch_1': not a"),
+        (lambda line: line | {"guid": ["x"]}, "row 3, column 'guid': ['x'] is no id; use texts or numbers"),
+        (lambda line: line | {"guid": True}, "row 3, column 'guid': True is no id"),
+        (lambda line: line | {"guid": "105\0"}, "row 3, column 'guid': '105\\x00' is no id"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, change, message):
@@ -128,6 +134,13 @@ def test_a_bad_line_is_named(tmp_path, change, message):
         read_dynamics(tmp_path)
     assert message in str(error.value)
     assert "dynamics_epoch_1.jsonl" in str(error.value)
+
+
+def test_two_files_of_one_epoch_are_refused(tmp_path):
+    write_folder(tmp_path)
+    shutil.copy(tmp_path / "dynamics_epoch_1.jsonl", tmp_path / "dynamics_epoch_01.jsonl")
+    with pytest.raises(UserError, match="two files of epoch 1"):
+        read_dynamics(tmp_path)
 
 
 def test_a_line_that_is_no_json_and_an_empty_file_are_named(tmp_path):
@@ -185,6 +198,8 @@ def test_the_csv_that_the_aum_package_writes(tmp_path):
         ('sample_id,aum\n1,2.0\n2,"3\n4,5\n', "row 2: a double quote is never closed"),
         ("sample_id,aum\n1,2.0\n2,high\n", "row 2, column 'aum': 'high' is not a finite number"),
         ("sample_id,aum\n1,2.0\n2,\n", "row 2, column 'aum': '' is not a finite number"),
+        ("sample_id,aum\n1,1_0\n", "row 1, column 'aum': '1_0' is not a finite number"),
+        ("sample_id,aum\n1,1e308\n", "row 1, column 'aum': '1e308' is not a finite number of at most 1e+30"),
         ("sample_id,aum\n1,nan\n", "row 1, column 'aum': 'nan' is not a finite number"),
         ("sample_id,aum\n1,2.0\n1,3.0\n", "row id '1' occurs twice"),
         ("sample_id,aum\n1,2.0,3\n", "row 1: 3 fields"),

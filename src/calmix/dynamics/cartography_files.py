@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from calmix.dynamics.recorder import DynamicsRecorder
-from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.dynamics.training_dynamics import LARGEST, TrainingDynamics
 from calmix.io.json_records import Record, json_line_records
 from calmix.io.opening import open_bytes
 from calmix.user_error import UserError
 
 BATCH_ROWS = 1 << 14
-LARGEST = sys.float_info.max
+EPOCH_FILE = r"dynamics_epoch_([0-9]+)\.jsonl"
 
 
 class Epoch(NamedTuple):
@@ -32,8 +32,12 @@ class Epoch(NamedTuple):
 def epoch_files(folder: str | Path) -> list[tuple[int, Path]]:
     """(N, file) of each `dynamics_epoch_N.jsonl` in `folder` or its `training_dynamics`, by epoch."""
     for place in (Path(folder), Path(folder) / "training_dynamics"):
-        names = (re.fullmatch(r"dynamics_epoch_(\d+)\.jsonl", file.name) for file in place.glob("*.jsonl"))
+        names = (re.fullmatch(EPOCH_FILE, file.name) for file in place.glob("*.jsonl"))
         found = sorted((int(name[1]), place / name[0]) for name in names if name)
+        for (number, first), (other, second) in pairwise(found):
+            if number == other:
+                problem = f"two files of epoch {number}: {first.name}, {second.name}"
+                raise UserError(problem, file=place, remedy="remove one of them")
         if found:
             return found
     return []
@@ -89,10 +93,12 @@ def _matrix(records: list[Record], column: str, classes: int | None) -> npt.NDAr
     try:
         logits = np.array([record[column] for record in records])
         gold = [record["gold"] for record in records]
-        named = all(record["guid"] is not None for record in records)
+        named = all(_is_guid(record["guid"]) for record in records)
     except (KeyError, ValueError, OverflowError):
         return None
-    if not named or logits.ndim != 2 or logits.dtype.kind not in "iuf" or not np.isfinite(logits).all():
+    if not named or logits.ndim != 2 or logits.dtype.kind not in "iuf":
+        return None
+    if not (np.abs(logits.astype(np.float64)) <= LARGEST).all():
         return None
     width = logits.shape[1]
     in_range = all(type(label) is int and 0 <= label < width for label in gold)
@@ -107,11 +113,15 @@ def _check(records: list[Record], file: Path, first_row: int, column: str, class
             if record.get(field) is None:
                 known = ", ".join(record)
                 raise UserError(f"no field {field!r}", file=file, row=row, remedy=f"the fields are: {known}")
+        if not _is_guid(record["guid"]):
+            problem = f"{record['guid']!r:.60} is no id"
+            raise UserError(problem, file=file, row=row, column="guid", remedy="use texts or numbers")
         values, label = record[column], record["gold"]
         numbers = isinstance(values, list) and all(type(value) in (int, float) for value in values)
-        # In float: an integer may have thousands of digits.
+        # In Python: an integer may have thousands of digits.
         if not numbers or len(values) < 2 or not all(abs(value) <= LARGEST for value in values):
-            raise UserError("not a list of at least two numbers", file=file, row=row, column=column)
+            problem = f"not a list of at least two numbers of at most {LARGEST:g}"
+            raise UserError(problem, file=file, row=row, column=column)
         classes = classes or len(values)
         if len(values) != classes:
             problem = f"{len(values)} logits, the rows before have {classes}"
@@ -119,3 +129,13 @@ def _check(records: list[Record], file: Path, first_row: int, column: str, class
         if type(label) is not int or not 0 <= label < len(values):
             problem = f"{label!r:.60} is not a class index in 0..{len(values) - 1}"
             raise UserError(problem, file=file, row=row, column="gold")
+
+
+def _is_guid(value: object) -> bool:
+    """A NUL at the end of a text would be lost in an array.
+
+    >>> _is_guid(3), _is_guid("a"), _is_guid(None), _is_guid([3]), _is_guid("a\\0")
+    (True, True, False, False, False)
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number or (isinstance(value, str) and "\0" not in value)

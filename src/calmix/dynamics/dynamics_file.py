@@ -32,9 +32,10 @@ import pyarrow.parquet
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.regions import REGION_NAMES
 from calmix.dynamics.row_index import first_repeated
-from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.dynamics.training_dynamics import LARGEST, TrainingDynamics
 from calmix.io.arrow_values import text_array, texts_of
 from calmix.io.parquet_files import CLASS_NAMES_KEY, stored_class_names
+from calmix.io.parser_errors import refusing
 from calmix.io.run_directory import replacing
 from calmix.io.spreadsheet import spreadsheet_safe
 from calmix.io.tables import read_arrow
@@ -44,6 +45,8 @@ from calmix.user_error import UserError
 MAP_ONLY = ("predicted_label", "epochs_seen")  # the lists of `dynamics.parquet` say it for each epoch
 # A table of counts per class is made: a label of 10¹² is a mistake, not a class.
 MOST_CLASSES = 1_000_000
+# Of probabilities in 16 or 32 bits.
+ROUNDING = 1e-3
 EPOCH_COLUMNS = ("gold_probability", "margin", "predicted_correctly")
 
 
@@ -106,6 +109,10 @@ def read_dynamics_file(path: str | Path) -> TrainingDynamics:
     margin = _matrix(table, "margin", path, "numbers")
     if margin.shape != gold.shape or (np.isnan(margin) != np.isnan(gold)).any():
         raise UserError("gold_probability and margin differ in their epochs", file=path)
+    outside = np.flatnonzero(((gold < -ROUNDING) | (gold > 1 + ROUNDING)).any(axis=1))
+    if len(outside):
+        problem = "a probability must lie in [0, 1]"
+        raise UserError(problem, file=path, row=int(outside[0]) + 1, column="gold_probability")
     correct = _matrix(table, "predicted_correctly", path, "truth values")
     predicted = None
     if "predicted_label" in table.column_names:
@@ -115,8 +122,7 @@ def read_dynamics_file(path: str | Path) -> TrainingDynamics:
             raise UserError("another number of epochs than gold_probability", file=path, column=name)
     if not _is_kind(table["label"].type, "whole numbers"):
         raise UserError(f"not whole numbers but {table['label'].type}", file=path, column="label")
-    # Wide and signed first: an unsigned column cannot hold the -1 of a missing label.
-    labels = table["label"].cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
+    labels = _signed(table["label"], path, "label").fill_null(-1).to_numpy()
     _check_classes(labels, path, "label")
     names = stored_class_names(table.schema, path) or ()
     for column, indices in (("label", labels), ("predicted_label", predicted)):
@@ -177,17 +183,27 @@ def _matrix(
     filled = GrowingArray({"numbers": np.float64, "whole numbers": np.int64, "truth values": np.bool_}[kind])
     for chunk in column.chunks:
         values = chunk.flatten()
-        if kind != "numbers":
-            values = values.fill_null(-1 if kind == "whole numbers" else False)
+        if kind == "whole numbers":
+            values = _signed(values, path, name).fill_null(-1)
+        elif kind == "truth values":
+            values = values.fill_null(False)
         part = values.to_numpy(zero_copy_only=False)
         if kind == "whole numbers":
             _check_classes(part, path, name)
         filled.append(part)
     matrix = filled.array().reshape(len(lengths), int(lengths[0]))
-    if kind == "numbers" and np.isinf(matrix).any():
-        row = int(np.flatnonzero(np.isinf(matrix).any(axis=1))[0]) + 1
-        raise UserError("an infinite value", file=path, row=row, column=name)
+    if kind == "numbers":
+        wrong = np.flatnonzero((np.abs(matrix) > LARGEST).any(axis=1))
+        if len(wrong):
+            problem = f"an infinite value, or one beyond {LARGEST:g}"
+            raise UserError(problem, file=path, row=int(wrong[0]) + 1, column=name)
     return matrix
+
+
+def _signed(values: Any, path: str | Path, name: str) -> Any:
+    """An unsigned column cannot hold the -1 of a missing value."""
+    with refusing("no class indices", path, column=name):
+        return values.cast(pa.int64())
 
 
 def _is_kind(kind: pa.DataType, expected: str) -> bool:

@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from calmix.dynamics.cartography_files import epoch_files, read_cartography
+from calmix.dynamics.cartography_files import EPOCH_FILE, epoch_files, read_cartography
 from calmix.dynamics.datamap import DataMap
 from calmix.dynamics.dynamics_file import read_dynamics_file, row_ids
-from calmix.dynamics.training_dynamics import TrainingDynamics
+from calmix.dynamics.training_dynamics import LARGEST, TrainingDynamics
 from calmix.io.run_directory import RunDirectory
 from calmix.io.tables import read_arrow
 from calmix.user_error import UserError
@@ -65,7 +65,7 @@ def read_dynamics(source: str | Path) -> DynamicsSource:
         return _from_dynamics("parquet", path, read_dynamics_file(path))
     if path.suffix == ".csv":
         return DynamicsSource("aum", path, read_aum_values(path), None)
-    if re.fullmatch(r"dynamics_epoch_\d+\.jsonl", path.name):
+    if re.fullmatch(EPOCH_FILE, path.name):
         raise UserError("one epoch of cartography's dynamics", file=path, remedy="give the folder it is in")
     raise UserError(
         f"dynamics are not read from {path.suffix or 'a file without extension'}",
@@ -83,13 +83,11 @@ def read_aum_values(path: str | Path) -> DataMap:
             raise UserError(f"no column {name!r}", file=path, remedy=f"the columns are: {known}")
     ids = row_ids(table, path, "sample_id")
     texts = table["aum"].to_pylist()
-    try:
-        aum = np.array(texts, dtype=np.float64)
-    except ValueError:
-        aum = np.array([_number(text) for text in texts])
-    if not np.isfinite(aum).all():
-        row = int(np.flatnonzero(~np.isfinite(aum))[0])
-        raise UserError(f"{texts[row]!r} is not a finite number", file=path, row=row + 1, column="aum")
+    aum = np.array([_number(text) for text in texts])
+    wrong = np.flatnonzero(~(np.abs(aum) <= LARGEST))
+    if len(wrong):
+        problem = f"{texts[wrong[0]]!r} is not a finite number of at most {LARGEST:g}"
+        raise UserError(problem, file=path, row=int(wrong[0]) + 1, column="aum")
     unknown = np.full(len(ids), np.nan)
     nobody = np.full(len(ids), -1, dtype=np.int64)
     return DataMap(ids, nobody, unknown, unknown, unknown, unknown, aum, np.zeros(len(ids), dtype=np.int64))
@@ -97,7 +95,8 @@ def read_aum_values(path: str | Path) -> DataMap:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        # Python's own spelling 1_000 is in no file a number.
+        return float(text) if "_" not in text else float("nan")
     except ValueError:
         return float("nan")
 

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from calmix.dynamics.margins import observe
 from calmix.dynamics.row_index import RowIds, as_row_ids
 
+LARGEST = 1e30
+"""Of the logits, margins and AUMs that are read: sums and 32-bit copies of far larger ones are infinite."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingDynamics:

@@ -39,7 +39,7 @@ def suggest_rows(
         raise UserError(
             f"{argument('suggest', count)}: the file has {len(given.rows)} rows",
             file=unlabelled,
-            remedy="ask for fewer",
+            remedy=f"give a number from 1 to {len(given.rows)}",
         )
     if given.rows.task == "image" and not given.columns:
         raise UserError(
