@@ -106,9 +106,7 @@ def expand(base: TrainConfig, methods: Sequence[str], vary: Mapping[str, Sequenc
                 name=" ".join([method, *(f"{name}={show(value)}" for name, value in own.items())]),
                 method=method,
                 options={**shared, **{name: value for name, value in own.items() if name in known[method]}},
-                settings={
-                    **own_settings(base, {n: v for n, v in own.items() if n not in known[method]}),
-                },
+                settings=own_settings(base, {n: v for n, v in own.items() if n not in known[method]}),
             )
             if arm.is_taught:
                 arm = with_teacher_options(arm, base)

@@ -15,7 +15,7 @@ One seed says nothing about other seeds: its differences have no p-value.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,11 +97,18 @@ def spread_of(difference: Mapping[str, Any], runs: RunIndex) -> Spread:
     ours = runs.get((split, difference["stage"], difference["arm"]), {})
     theirs = runs.get((split, difference["reference_stage"], difference["reference"]), {})
     points = [ours[seed][metric] - theirs[seed][metric] for seed in sorted(ours.keys() & theirs.keys())]
+    return split_interval(
+        Difference(difference["difference"], difference["low"], difference["high"], seeds), points
+    )
+
+
+def split_interval(found: Difference, points: Sequence[float]) -> Spread:
+    """The parts of an interval, from the differences of its seeds."""
     over_seeds = float(np.var(points, ddof=1)) / len(points) if len(points) > 1 else 0.0
-    half = (difference["high"] - difference["low"]) / 2
-    unit_rows, unit_seeds = half_width_of(1.0, 0.0, seeds) ** 2, half_width_of(0.0, 1.0, seeds) ** 2
-    over_rows = max(half**2 - unit_seeds * over_seeds, 0.0) / unit_rows
-    return Spread(difference["difference"], over_rows, over_seeds, seeds)
+    half = (found.high - found.low) / 2
+    from_seeds = half_width_of(0.0, over_seeds, found.seeds) ** 2
+    over_rows = max(half**2 - from_seeds, 0.0) / half_width_of(1.0, 0.0, found.seeds) ** 2
+    return Spread(found.difference, over_rows, over_seeds, found.seeds)
 
 
 def with_significance(results: Results) -> list[dict[str, Any]]:

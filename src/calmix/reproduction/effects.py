@@ -21,8 +21,8 @@ from calmix.calibration.metrics.agreement import in_top, matthews_influence, mat
 from calmix.calibration.metrics.binning import Closed
 from calmix.calibration.predictions import Predictions
 from calmix.experiments.bootstrap import METRICS as BOOTSTRAPPED
-from calmix.experiments.bootstrap import RowScores, half_width_of, paired_difference, resample
-from calmix.experiments.significance import Spread
+from calmix.experiments.bootstrap import RowScores, paired_difference, resample
+from calmix.experiments.significance import Spread, split_interval
 from calmix.io.run_directory import RunDirectory
 from calmix.reproduction.preset import CALIBRATED
 
@@ -57,10 +57,7 @@ def metric_effect(
         second = dict(zip(seeds, samples[len(seeds) :], strict=True))
         place = BOOTSTRAPPED.index(metric)
         points = [float(first[seed].point[place] - second[seed].point[place]) for seed in seeds]
-        found = paired_difference(first, second)[metric]
-        alone = spread_of_points(points, 0.0)
-        half, unit = (found.high - found.low) / 2, half_width_of(1.0, 0.0, len(seeds)) ** 2
-        return spread_of_points(points, max(half**2 - alone.reach() ** 2, 0.0) / unit)
+        return split_interval(paired_difference(first, second)[metric], points)
     if metric == "mcc":
         return mcc_effect(sides[0], sides[1])
     if metric == "top5_accuracy":
