@@ -105,7 +105,7 @@ def measure(cell: Cell, data: Path) -> dict[str, Any]:
     from calmix.models.network import load_network
     from calmix.runtime.progress import quiet
     from calmix.training.arguments import MixupArguments
-    from calmix.training.selection import SELECTION_METRIC, epoch_metrics
+    from calmix.training.epochs.measures import SELECTION_METRIC, epoch_metrics
     from calmix.training.trainer import MixupTrainer
 
     train, validation = rows_of(str(data), cell.dataset, cell.rows)

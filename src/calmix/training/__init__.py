@@ -2,6 +2,7 @@
 
 checkpoints/       Checkpoints: to resume from, and the calibrated one to use
 distillation/      Teachers, their logits, and the mixin that trains a student
+epochs/            Which epochs are evaluated, what is measured, and which one is kept
 label_noise/       Threshold passes: the training runs behind a list of likely mislabelled rows
 optimization/      Optimisers and schedules beside those of the Trainer
 pipeline/          From files to a finished run: prepare, stages, the store of runs, fingerprints
@@ -9,9 +10,6 @@ targets/           Class weights and balanced sampling, and the correction of th
 arguments          `MixupArguments`: the arguments of `transformers.Trainer`, and those that mixup adds
 configuration      `TrainConfig`: every option of a run, declared once
 default_settings   Learning rate and epochs where the user gives none
-epoch_predictions  The predictions of every epoch on the test sets
-epoch_rules        By what the epoch of a run is kept: the rules of `--select-by`
-evaluation_epochs  Which epochs are evaluated on the validation rows
 fast_layers        Layers that cost less in training: the last one shortened, all in bfloat16
 forward            One forward pass of a training step: rows mixed at a depth or unmixed
 frozen_layers      `--freeze-layers`: the first layers are frozen, and their activations cached
@@ -22,8 +20,6 @@ model_settings     Settings of training that suit the built-in networks, where t
 option_checks      Checks between options: what needs another one, and what does not go with it
 options            How an option of training is declared, and what follows from it
 recording          The Trainer side of the dynamics recorder: a mixin for any `transformers.Trainer`
-selection          What is measured after every epoch
 specification      `NAME:OPTION=VALUE:...`: how a thing with options is written in one word
 trainer            `MixupTrainer`: a `transformers.Trainer` that trains with any method
-validation_logits  The validation logits of every epoch, kept in its checkpoint
 """

@@ -21,7 +21,7 @@ from calmix.runtime.option_values import (
     parse_names,
     parse_trackers,
 )
-from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, RULES
+from calmix.training.epochs.rules import NLL_AFTER_TEMPERATURE, RULES
 from calmix.training.option_checks import check_together
 from calmix.training.options import (
     COMMON,

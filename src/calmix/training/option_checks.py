@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from calmix.runtime.option_values import PERTURBED
-from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE
+from calmix.training.epochs.rules import NLL_AFTER_TEMPERATURE
 from calmix.training.optimization.options import parse_optimizer, read_schedule
 from calmix.training.options import Option
 from calmix.user_error import UserError, argument

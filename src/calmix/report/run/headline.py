@@ -9,7 +9,7 @@ from typing import Any
 from calmix.io.run_directory import RunDirectory
 from calmix.printable import duration
 from calmix.report.pages.page import Fact, Facts
-from calmix.training.epoch_rules import NLL_AFTER_TEMPERATURE, TITLES
+from calmix.training.epochs.rules import NLL_AFTER_TEMPERATURE, TITLES
 
 AT_BOUND = {
     "lower": "at its lower bound: (nearly) all validation rows are right, so sharper always looks better",

@@ -18,11 +18,11 @@ from calmix.models.folding import merged
 from calmix.models.inputs import Encoded
 from calmix.models.pooled_layer import pooled_last_layer
 from calmix.training.checkpoints.calibrated import in_full_precision
+from calmix.training.epochs.validation_logits import chosen_checkpoint, logits_in
 from calmix.training.hf_compat import prepare_inputs
 from calmix.training.pipeline.prepared import Prepared
 from calmix.training.targets.prior_correction import correct_prior
 from calmix.training.trainer import MixupTrainer
-from calmix.training.validation_logits import chosen_checkpoint, logits_in
 
 # Of the logits of a few rows, relative to the largest: other batches move the last bits, other weights more.
 LARGEST_DIFFERENCE = 1e-4

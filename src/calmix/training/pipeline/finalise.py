@@ -26,6 +26,7 @@ from calmix.runtime.option_values import PERTURBED
 from calmix.training.checkpoints.calibrated import save_folded
 from calmix.training.configuration import TrainConfig
 from calmix.training.default_settings import default_settings
+from calmix.training.epochs.measures import SELECTION_METRIC
 from calmix.training.hf_compat import evaluations
 from calmix.training.learning import Learning, Settings, ValidationFacts, judge_learning
 from calmix.training.pipeline.calibrating import TEMPERATURE, RunCalibration, perturbed_logits
@@ -33,7 +34,6 @@ from calmix.training.pipeline.final_logits import final_logits, proof_rows
 from calmix.training.pipeline.guidance import write_guidance
 from calmix.training.pipeline.prepared import Prepared
 from calmix.training.pipeline.run_files import remove_checkpoints
-from calmix.training.selection import SELECTION_METRIC
 from calmix.training.targets.prior_correction import correction_facts
 from calmix.training.trainer import MixupTrainer
 from calmix.user_error import UserError, argument

@@ -21,6 +21,7 @@ from calmix.io.run_directory import RunDirectory, write_json
 from calmix.models.inputs import Encoded
 from calmix.training.checkpoints.calibrated import save_scaled, scaling_for
 from calmix.training.configuration import TrainConfig
+from calmix.training.epochs.measures import SELECTION_METRIC
 from calmix.training.learning import judge_labels
 from calmix.training.pipeline.final_logits import final_logits, proof_rows
 from calmix.training.pipeline.finalise import (
@@ -32,7 +33,6 @@ from calmix.training.pipeline.finalise import (
     seal,
 )
 from calmix.training.pipeline.prepared import Prepared
-from calmix.training.selection import SELECTION_METRIC
 from calmix.training.trainer import MixupTrainer
 
 MEASURED = {

@@ -34,9 +34,11 @@ from calmix.training.checkpoints.calibrated import scaling_for
 from calmix.training.checkpoints.resumable import KEPT, newest_complete, remove_newer, remove_not_finite
 from calmix.training.configuration import TrainConfig
 from calmix.training.distillation.teachers import Teacher
-from calmix.training.epoch_predictions import EpochPredictions
-from calmix.training.epoch_rules import trainer_settings
-from calmix.training.evaluation_epochs import EvaluationEpochs
+from calmix.training.epochs.evaluated import EvaluationEpochs
+from calmix.training.epochs.kept_predictions import EpochPredictions
+from calmix.training.epochs.measures import epoch_metrics, label_epoch_metrics
+from calmix.training.epochs.rules import trainer_settings
+from calmix.training.epochs.validation_logits import ValidationLogits
 from calmix.training.fast_layers import BFLOAT16
 from calmix.training.frozen_layers import predict_from_cache, train_from_cache
 from calmix.training.pipeline.finalise import finish
@@ -50,9 +52,7 @@ from calmix.training.pipeline.run_files import (
 from calmix.training.pipeline.settling import settled_to_train
 from calmix.training.pipeline.trackers import Trackers, in_one_line, tracker_settings
 from calmix.training.recording import Diverged
-from calmix.training.selection import epoch_metrics, label_epoch_metrics
 from calmix.training.trainer import MixupTrainer
-from calmix.training.validation_logits import ValidationLogits
 from calmix.user_error import UserError
 
 GROUPS, PRECISION = "groups of rows", "precision of layers"

@@ -10,7 +10,7 @@ from sklearn.metrics import matthews_corrcoef
 
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.predictions import Predictions
-from calmix.training.selection import epoch_metrics
+from calmix.training.epochs.measures import epoch_metrics
 
 
 def draw(rows=200, classes=3, seed=0):

@@ -1,4 +1,4 @@
-"""What is measured after every epoch. `epoch_rules` says by which of it the epoch is kept."""
+"""What is measured after every epoch. `rules` says by which of it the epoch is kept."""
 
 from __future__ import annotations
 

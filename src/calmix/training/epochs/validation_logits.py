@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from transformers import Trainer, TrainerCallback
 
 from calmix.training.checkpoints.trainer_files import checkpoint_path
-from calmix.training.selection import finite_logits_of
+from calmix.training.epochs.measures import finite_logits_of
 
 LOGITS_FILE, NAME = "validation.safetensors", "logits"
 
