@@ -4,7 +4,6 @@ import csv
 import json
 
 import numpy as np
-import pandas
 import pytest
 
 import calmix as library
@@ -73,5 +72,22 @@ def test_a_column_of_texts_is_no_slice(calmix, tmp_path):
 def calmix_slices(file, column):
     from calmix.workflows.slices import column_values
 
-    assert len(column_values(pandas.DataFrame({"a": [1]}), "a")) == 1
     return column_values(file, column)
+
+
+def test_the_column_is_found_in_rows_of_any_form_and_beside_an_ensemble(run, frames, tmp_path):
+    frame = frames("test")
+    frame["length"] = ["long" if len(text) > 40 else "short" for text in frame["text"]]
+    forms = [frame, frame.to_dict("records"), frame.to_dict("list"), {"train": frame[:9], "test": frame}]
+    found = [library.evaluate(model=run, data=form, slice="length", intervals=False) for form in forms]
+    for one in found:
+        assert one.slices[0]["slices"] == found[0].slices[0]["slices"]
+    assert sum(one["n"] for one in found[0].slices[0]["slices"]) == len(frame)
+
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file in files:
+        library.predict(run, frame, output=file)
+    both = library.evaluate(*files, model=run, data=frame, slice="length", ensemble=True, intervals=False)
+    assert [one["file"] for one in both.slices] == [str(file) for file in files] + [both.files[-1].file]
+    with pytest.raises(UserError, match="predictions in memory have no column 'length'"):
+        library.evaluate(run.predictions("test"), slice="length")

@@ -186,3 +186,20 @@ def test_a_comparison_says_what_is_wrong_with_the_arguments(frames, tmp_path):
     with pytest.raises(UserError, match=r"train \(in memory\), row 1, column 'text'"):
         api.compare(([""], ["a"]), methods="plain", output=tmp_path / "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_notebook_shows_the_warnings_and_headings_that_the_terminal_shows(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(type(run), "warnings", lambda self: ["This model has <not> learned"])
+    assert str(run).startswith("WARNING: This model has <not> learned\n")
+    assert run._repr_html_().startswith("<p>WARNING: This model has &lt;not&gt; learned</p>")
+    found = api.calibrate(run, fit_on="validation", output=tmp_path / "calibrated")
+    for heading in found.headings():
+        assert heading in str(found) and f"<p>{heading}</p>" in found._repr_html_()
+
+
+@pytest.mark.parametrize("method", ["vector", "isotonic"])
+def test_the_temperature_that_a_fit_starts_from_is_no_temperature_of_its_result(run, tmp_path, method):
+    found = api.calibrate(run, fit_on="other", method=method, output=tmp_path / "calibrated")
+    assert found.temperature is None
+    assert not any("temperature:" in line for line in found.headings())
+    assert ">Temperature<" not in found.report.read_text()

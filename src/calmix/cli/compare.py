@@ -158,5 +158,5 @@ def combined_lines(combined: Mapping[str, Any]) -> list[str]:
     from calmix.experiments.seed_ensemble import lines_of
 
     lines = lines_of(combined["ensemble"]) if "ensemble" in combined else []
-    places = [f"{name + ':':9}{found['output']}" for name, found in combined.items()]
+    places = [f"{name + ':':10}{found['output']}" for name, found in combined.items()]
     return [*lines, *places]

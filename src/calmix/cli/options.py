@@ -149,7 +149,6 @@ def print_result(
     found: Result,
     tables: Sequence[Table] | None = None,
     *,
-    warnings: Sequence[str] = (),
     folds_names: bool = False,
 ) -> None:
     """What a workflow found: headings, tables, warnings and lines. `tables` replaces those of the result;
@@ -164,7 +163,7 @@ def print_result(
         if folds_names:
             shown.columns[0].overflow = "fold"
         console.print(shown)
-    for line in warnings:
+    for line in found.warnings():
         print_line(console, f"WARNING: {line}", style="bold red")
     for line in found.lines():
         print_line(console, line)

@@ -55,4 +55,4 @@ def run_training(
         facts = {name: value for name, value in run.directory.metrics().items() if name != "files"}
         print_json({"run": str(run.path), **facts})
     else:
-        print_result(run, warnings=run.warnings())
+        print_result(run)

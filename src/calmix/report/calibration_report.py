@@ -42,6 +42,25 @@ NOTHING_HELD_OUT = (
 )
 
 
+# Their temperature is where the fit starts from: no number of the result.
+WITHOUT_TEMPERATURE = ("isotonic", "vector")
+
+
+def chosen_method(result: Mapping[str, Any]) -> str:
+    """The method that was fitted, also where `auto` chose it.
+
+    >>> chosen_method({"method": "auto", "chosen": "vector"}), chosen_method({"method": "perturbed"})
+    ('vector', 'perturbed')
+    """
+    return str(result["chosen"] if result["method"] == "auto" else result["method"])
+
+
+def shown_temperature(result: Mapping[str, Any]) -> float | None:
+    """The temperature of the result; None of a calibrator that has none."""
+    value = None if chosen_method(result) in WITHOUT_TEMPERATURE else result["temperature"]
+    return None if value is None else float(value)
+
+
 def held_out_table(result: Mapping[str, Any], keys: Sequence[str] | None = None) -> Table:
     """Before and after, for every set of rows that the calibrator was not fitted on."""
     held_out = result["held_out"]
@@ -106,14 +125,14 @@ def choice(result: Mapping[str, Any]) -> str:
 
 
 def calibration_page(result: Mapping[str, Any], compared: Mapping[str, HeldOut]) -> Page:
-    named = result["chosen"] if result["method"] == "auto" else result["method"]
+    named, temperature = chosen_method(result), shown_temperature(result)
     facts = [
-        Fact("Method", str(named), "chosen by auto" if named != result["method"] else ""),
+        Fact("Method", named, "chosen by auto" if named != result["method"] else ""),
         Fact("Fitted on", str(result["fitted_on"])),
+        Fact("Rows", f"{result['n']:,}"),
     ]
-    facts.append(Fact("Rows", f"{result['n']:,}"))
-    if result["temperature"] is not None and named != "isotonic":  # there it is that of the first step
-        facts.append(Fact("Temperature", f"{result['temperature']:.4f}"))
+    if temperature is not None:
+        facts.append(Fact("Temperature", f"{temperature:.4f}"))
     facts.append(Fact("Folded into the model", "yes" if result["folded"] else "no"))
     said: list[Block] = [Prose(f"{conclusion(result)}.")]
     if any("effective_n" in found["before"] for found in result["held_out"].values()):

@@ -38,9 +38,10 @@ class CalibrationResult(Result):
 
     @property
     def temperature(self) -> float | None:
-        """None of a method that fits no temperature."""
-        value = self.content["temperature"]
-        return None if value is None else float(value)
+        """None of a calibrator that has none: vector scaling, isotonic regression, several labels."""
+        from calmix.report.calibration_report import shown_temperature
+
+        return shown_temperature(self.content)
 
     @property
     def held_out(self) -> dict[str, Record]:
@@ -99,10 +100,7 @@ class CalibrationResult(Result):
 
     def headings(self) -> list[str]:
         fitted = f"{self.content['method']} fitted on {self.content['n']} rows of {self.content['fitted_on']}"
-        # The temperature of isotonic regression is that of its first step.
-        if self.temperature is None or self.content["method"] == "isotonic":
-            return [fitted]
-        return [fitted, f"temperature: {self.temperature:.4f}"]
+        return [fitted] + ([] if self.temperature is None else [f"temperature: {self.temperature:.4f}"])
 
     def lines(self) -> list[str]:
         from calmix.report.calibration_report import NOTHING_HELD_OUT, conclusion

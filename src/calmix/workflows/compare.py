@@ -53,7 +53,7 @@ class Comparison(DrawnResult):
 
     @property
     def recommendation(self) -> Record:
-        """`arm`, `sentence`, `model` and what they rest on; `arm` is None where no method is recommended."""
+        """`chosen`, `sentence`, `model` and what they rest on; `chosen` is None where no method is."""
         return Record(self.content["recommendation"])
 
     @cached_property

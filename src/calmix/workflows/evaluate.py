@@ -255,7 +255,8 @@ def evaluate(
         for place, (name, given) in enumerate(named.items())
         for source in open_given(given, name, place, mapping, from_logits, notes)
     ]
-    rows: list[Any] = [list(named.values())[source.origin] for source in opened]
+    places = list(named.values())
+    sliced: list[tuple[Source, Any]] = [(source, places[source.origin]) for source in opened]
     if ensemble:
         from calmix.calibration.files.ensemble import ensemble_sources
 
@@ -277,14 +278,17 @@ def evaluate(
         opened += dropped
     if model is not None:
         from calmix.data.columns import ColumnNames
+        from calmix.data.sources import read_source
         from calmix.inference.network_sources import predicted_sources
         from calmix.workflows.data_arguments import GivenData
         from calmix.workflows.run import model_directory
 
         given = GivenData(ColumnNames.from_options(**columns))
-        asked = (model_directory(model, "model"), given.source(data, "data"), columns, settings, mc_dropout)
+        held = given.source(data, "data")
+        asked = (model_directory(model, "model"), held, columns, settings, mc_dropout)
         predictions = predicted_sources(*asked, seed=seed, origin=len(opened))
-        rows = [*rows, data] if len(opened) == len(rows) else rows
+        if slice is not None:
+            sliced.append((predictions[0], read_source(held, "test")))
         opened += predictions
     if not opened:
         raise UserError(
@@ -295,7 +299,7 @@ def evaluate(
     if slice is not None:
         from calmix.workflows.slices import evaluate_source_slices
 
-        result["slices"] = evaluate_source_slices(opened[: len(rows)], slice, rows, **measuring)
+        result["slices"] = evaluate_source_slices(sliced, slice, **measuring)
     if notes:
         result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
     return Evaluation(result, opened, {"bins": counts[0], "closed": closed})

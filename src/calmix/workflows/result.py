@@ -19,7 +19,11 @@ WIDTH = 110
 
 
 class Result:
-    """Shown by headings, tables and lines of text; a subclass says by which."""
+    """Shown by warnings, headings, tables and lines of text; a subclass says by which."""
+
+    def warnings(self) -> list[str]:
+        """What makes the rest doubtful; nothing, most of the time."""
+        return []
 
     def headings(self) -> list[str]:
         """What stands over the tables."""
@@ -41,14 +45,19 @@ class Result:
         for table in self.tables():
             console.print(table.to_rich())
         below = stream.getvalue() + "\n".join(map(printable, self.lines()))
-        return "\n".join([*self.headings(), below])
+        return "\n".join([*map(printable, self._above()), below])
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in map(printable, self.lines()))
-        return "".join(table_html(table) for table in self.tables()) + lines
+        above, below = (
+            "".join(f"<p>{_text(line)}</p>" for line in lines) for lines in (self._above(), self.lines())
+        )
+        return above + "".join(map(table_html, self.tables())) + below
+
+    def _above(self) -> list[str]:
+        return [*(f"WARNING: {line}" for line in self.warnings()), *self.headings()]
 
 
 class DrawnResult(Result):
@@ -72,16 +81,17 @@ def table_html(table: Table) -> str:
     >>> table_html(Table("", (Column("split"),), (("<b>",),)))
     '<table><tr><th>split</th></tr><tr><td>&lt;b&gt;</td></tr></table>'
     """
-    caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
-    head = "".join(
-        f"<th{_title(column.meaning)}>{html.escape(printable(column.title))}</th>" for column in table.columns
-    )
+    caption = f"<caption>{_text(table.caption)}</caption>" if table.caption else ""
+    head = "".join(f"<th{_title(column.meaning)}>{_text(column.title)}</th>" for column in table.columns)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in row) + "</tr>"
-        for row in table.rows
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
-    notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in table.notes)
+    notes = "".join(f"<p><small>{_text(note)}</small></p>" for note in table.notes)
     return f"<table>{caption}<tr>{head}</tr>{rows}</table>{notes}"
+
+
+def _text(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def _title(meaning: str) -> str:

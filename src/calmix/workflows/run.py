@@ -222,7 +222,7 @@ class Run(DrawnResult):
         return [metrics_table(self.directory.metrics(), HEADLINE_KEYS)]
 
     def warnings(self) -> list[str]:
-        """What is wrong with what was learned; nothing, most of the time."""
+        """What is wrong with what was learned."""
         from calmix.report.learning import learning_lines
 
         fitted = self.directory.calibration()["warnings"] if self.directory.is_multi_label else []
@@ -257,9 +257,6 @@ class Run(DrawnResult):
         is_temperature = self.calibrator == "temperature"
         fitted = f"temperature {self.temperature:.3f}" if is_temperature else f"{self.calibrator} scaling"
         return f"{fitted}, folded into the saved model"
-
-    def __str__(self) -> str:
-        return "\n".join([*(f"WARNING: {line}" for line in self.warnings()), super().__str__()])
 
 
 def directory_of(source: Any, argument: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def evaluate_source_slices(
-    sources: Sequence[Source], column: str, places: Sequence[Any], **settings: Any
+    sources: Iterable[tuple[Source, Any]], column: str, **settings: Any
 ) -> list[dict[str, Any]]:
-    """For every source its metrics per value of the column; `places` is where each source has its rows from:
-    a file, a data frame or a dict of columns."""
+    """For every source its metrics per value of the column; beside each is where its rows are from: a
+    predictions file, or the table that a model has predicted."""
     from calmix.calibration.files.file_evaluation import joined, together
     from calmix.calibration.slices import evaluate_slices
 
     found = []
-    for source, place in zip(sources, places, strict=True):
+    for source, place in sources:
         values = column_values(place, column)
         fit = None
         if source.fit is not None and settings.get("intervals", True):
@@ -35,7 +35,8 @@ def evaluate_source_slices(
 
 
 def column_values(place: Any, column: str) -> Sequence[Any]:
-    """A column of a file, of a data frame or of a dict."""
+    """A column of a file or of a table."""
+    from calmix.io.table import DataTable
     from calmix.io.tables import read_table
 
     if isinstance(place, str | Path):
@@ -45,10 +46,10 @@ def column_values(place: Any, column: str) -> Sequence[Any]:
                 file=place,
                 remedy=f"give {argument('model')} and {argument('data')}: the rows and the run",
             )
-        return list(read_table(place).column(column, argument("slice")))
-    try:
-        return list(place[column])
-    except (KeyError, TypeError, IndexError):
+        place = read_table(place)
+    if not isinstance(place, DataTable):
         raise UserError(
-            f"the rows have no column {column!r}", remedy=f"name another with {argument('slice')}"
-        ) from None
+            f"predictions in memory have no column {column!r}",
+            remedy=f"give {argument('model')} and {argument('data')}, or a predictions file",
+        )
+    return list(place.column(column, argument("slice")))
