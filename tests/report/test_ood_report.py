@@ -19,3 +19,9 @@ def test_a_threshold_that_rejects_little_is_not():
     assert share < 0.2
     assert text.startswith("Do not rely on a threshold") and f"rejects only {100 * share:.0f} % of" in text
     assert command == ""
+
+
+def test_the_next_step_states_the_share_that_was_kept():
+    result = detection_record(spread=3.0)
+    result["rejection"]["keep"] = 0.8
+    assert "one that keeps 80 % of in-domain rows" in next_step(result)[0]

@@ -159,3 +159,21 @@ def test_the_report_can_come_before_the_metrics_file(own_run):
     with_file = write_run_report(own_run).read_text()
     own_run.metrics_file.unlink()
     assert write_run_report(own_run, metrics=metrics).read_text() == with_file
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"), [("last", "the last epoch"), ("accuracy", "by validation accuracy")]
+)
+def test_the_training_section_says_by_what_the_epoch_was_kept(own_run, read_page, rule, words):
+    write_json(own_run.metrics_file, {**own_run.metrics(), "select_by": rule})
+    page = read_page(write_run_report(own_run).read_text())
+    assert f"Epoch kept: {words}; test rows are not used for it." in page.text
+    assert "lowest validation NLL after temperature scaling" not in page.text
+
+
+def test_captions_of_weighted_rows_state_the_weighted_confidence(own_run, read_page):
+    metrics = own_run.metrics()
+    metrics["splits"]["test"]["calibrated"] |= {"accuracy": 0.123, "mean_confidence": 0.456}
+    write_json(own_run.metrics_file, metrics)
+    page = read_page(write_run_report(own_run).read_text())
+    assert "Mean confidence 45.6 %, accuracy 12.3 %." in page.text

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from calmix.report.evaluation_tables import OUTSIDE_DIFFERENCE_NOTE, difference_table
+from calmix.report.label_tables import label_table, overall_table
 from calmix.report.pages.page import Facts, Page, Section, render
 from calmix.report.tables import (
     HEADLINE_KEYS,
@@ -153,3 +154,14 @@ def test_labels_that_look_like_markup_are_shown_as_they_are():
     table = Table("c", (Column("label", numeric=False),), (("[red]a|b*",),))
     assert "[red]a|b*" in printed(table)
     assert r"| \[red\]a\|b\* |" in table.to_markdown()
+
+
+def test_a_label_that_looks_like_a_mark_brings_no_note():
+    one = {"positives": 3, "nll": 0.5, "brier": 0.2, "ece": 0.05, "average_precision": 0.5, "threshold": 0.5,
+           "f1": 0.5, "ece_noise_floor": 0.01}  # fmt: skip
+    found = {"macro": {}, "per_label": {"§ 12": one, "–": one, "a‡": one}}
+    assert label_table(found, "").notes == ()
+    macro = {"f1": 0.5, "average_precision": 0.5, "nll": 0.5, "brier": 0.2, "ece": 0.05}
+    whole = {"n": 9, "subset_accuracy": 0.5, "hamming_loss": 0.1, "macro": macro, "micro": macro}
+    assert overall_table([(("†",), whole)], ["File"]).notes == ()
+    assert overall_table([(("a",), whole | {"in_sample": True})], ["File"]).notes

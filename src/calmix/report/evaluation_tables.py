@@ -48,7 +48,9 @@ def file_table(files: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
             cells["ece_noise_floor"] += f" ({100 * one['ece_noise_floor_p95']:.2f})"
         rows.append((one["file"] + (f" {IN_SAMPLE}" if one.get("in_sample") else ""), *cells.values()))
     marks = {WITHIN_NOISE: WITHIN_NOISE_NOTE, OUTSIDE: OUTSIDE_NOTE, IN_SAMPLE: IN_SAMPLE_NOTE}
-    text = "".join(cell for row in rows for cell in row)
+    # A name may hold such a character too.
+    text = "".join(cell for _, *cells in rows for cell in cells)
+    text += IN_SAMPLE if any(one.get("in_sample") for one in files) else ""
     first = files[0]
     return Table(
         caption=f"{first['notion']}, {first['bins']} bins, closed on the {first['closed']}",

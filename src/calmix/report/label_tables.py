@@ -68,7 +68,7 @@ def overall_table(named: Sequence[tuple[tuple[str, ...], Mapping[str, Any]]], ti
                 percent(macro["ece"], 2),
             )
         )
-    marked = any(IN_SAMPLE in cell for row in rows for cell in row)
+    marked = any(found.get("in_sample") for _, found in named)
     return Table(
         "All labels",
         (*(Column(title, numeric=False) for title in titles), *OVERALL),
@@ -95,13 +95,14 @@ def label_table(found: Mapping[str, Any], caption: str) -> Table:
                 percent(one["f1"]),
             )
         )
-    text = "".join(cell for row in rows for cell in row)
+    cells = [cell for _, *measured in rows for cell in measured]  # a label may hold such characters too
+    text = "".join(cells)
     marks = {WITHIN_NOISE: WITHIN_NOISE_NOTE, OUTSIDE: OUTSIDE_NOTE}
     notes = [f"{mark} {note}" for mark, note in marks.items() if mark in text]
     left = len(found["per_label"]) - len(rows)
     if left:
         notes.append(f"and {left:,} more labels: see metrics.json or --json")
-    if any(cell == "–" for row in rows for cell in row):
+    if "–" in cells:
         notes.append("– not defined: no row has the label")
     return Table(caption, (Column("Label", numeric=False), *PER_LABEL), tuple(rows), notes=tuple(notes))
 

@@ -130,8 +130,10 @@ class Metric:
         """
         >>> Metric("accuracy", "Accuracy %", "", scale=100, decimals=1).show(0.8537)
         '85.4'
+        >>> Metric("nll", "NLL", "").show(-0.00001)
+        '0.0000'
         """
-        return f"{self.scale * value:,.{self.decimals}f}"
+        return f"{self.scale * value:z,.{self.decimals}f}"
 
 
 METRICS = (

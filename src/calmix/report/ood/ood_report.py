@@ -238,8 +238,8 @@ def next_step(result: Mapping[str, Any]) -> tuple[str, str]:
     if all(share < USEFUL for share in outside.values()):
         caught = " and ".join(shares[name] for name in outside)
         return (
-            f"Do not rely on a threshold of {score} to detect such data: one that keeps 95 % of in-domain "
-            f"rows rejects only {caught}.",
+            f"Do not rely on a threshold of {score} to detect such data: one that keeps "
+            f"{100 * rejection['keep']:g} % of in-domain rows rejects only {caught}.",
             "",
         )
     return (

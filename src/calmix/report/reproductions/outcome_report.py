@@ -155,7 +155,7 @@ def regime_table(regimes: Sequence[Regime]) -> Table:
         rows.append(
             (
                 regime.arm,
-                *(f"{number:.3f}" for number in numbers or (float("nan"),) * 3),
+                *([f"{number:.3f}" for number in numbers] or ["–"] * 3),
                 f"{training[-1]:.3f}" if training else "–",
                 "–" if kept is None else f"{kept:.1f}",
             )

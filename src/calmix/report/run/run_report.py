@@ -36,7 +36,7 @@ from calmix.report.run.dynamics_summary import (
 )
 from calmix.report.run.explorer import explorer_data
 from calmix.report.run.guidance import guidance_blocks
-from calmix.report.run.headline import run_facts
+from calmix.report.run.headline import kept_by, run_facts
 from calmix.report.run.history import error_chart, history_chart, history_table, regime
 from calmix.report.run.metrics_section import metrics_blocks, row_sections
 from calmix.report.run.next_steps import certified, next_steps
@@ -200,7 +200,8 @@ def _reliability_blocks(
 def reliability_caption(stages: Mapping[str, Any], stage: str, predictions: Predictions) -> str:
     """What the diagram shows, in words: gap, ECE with interval, noise floor, and how far to trust them."""
     values = stages[stage]
-    said, right = float(predictions.confidence().mean()), values["accuracy"]
+    # Both as in the tables: of rows with weights or soft labels, neither is the mean of the diagram.
+    said, right = values.get("mean_confidence", predictions.confidence().mean()), values["accuracy"]
     floor = f"{100 * values['ece_noise_floor']:.2f} % on average"
     if values.get("ece_noise_floor_p95") is not None:
         floor += f", up to {100 * values['ece_noise_floor_p95']:.2f} % in 95 of 100 draws"
@@ -221,8 +222,8 @@ def reliability_caption(stages: Mapping[str, Any], stage: str, predictions: Pred
 def _training_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     history = metrics["history"]
     caption = (
-        "Training loss and validation NLL of every epoch. The epoch with the lowest validation NLL after "
-        "temperature scaling is kept; test rows are not used for it."
+        f"Training loss and validation NLL of every epoch. Epoch kept: {kept_by(metrics)}; test rows are not "
+        "used for it."
     )
     said = "Uncalibrated ECE and error rate on the validation rows after every epoch."
     charts = Beside((history_chart(history, caption), error_chart(history, said)))
