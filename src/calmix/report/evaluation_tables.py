@@ -20,6 +20,7 @@ from calmix.report.tables import (
     ece_text,
     is_wanted,
     metrics_of,
+    text_columns,
 )
 
 # What the title of the ECE says beside its name.
@@ -114,8 +115,7 @@ def exported_table(splits: Mapping[str, Any]) -> Table:
     return Table(
         caption="Exported model beside the run's, on the run's own rows",
         columns=(
-            Column("Split", numeric=False),
-            Column("Metric", numeric=False),
+            *text_columns("Split", "Metric"),
             Column("Run"),
             Column("Exported"),
             Column("Difference", "exported minus run, with its paired 95 % interval"),
@@ -147,8 +147,7 @@ def difference_table(differences: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         caption="Paired differences (first − second, same rows)",
         columns=(
-            Column("Pair", numeric=False),
-            Column("Metric", numeric=False),
+            *text_columns("Pair", "Metric"),
             Column("Difference"),
             Column("95 %"),
             Column("", numeric=False),

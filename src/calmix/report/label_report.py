@@ -37,7 +37,7 @@ from calmix.report.pages.page import (
 from calmix.report.run.history import history_chart
 from calmix.report.run.run_facts import check_blocks, configuration_blocks
 from calmix.report.run.verdict import WITHIN_NOISE, WORDS, judged_splits, place_words, tone_of
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, capital
 
 if TYPE_CHECKING:
     from calmix.inference.label_calibration import LabelHeldOut
@@ -236,7 +236,7 @@ def _reading(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
 
 
 def _warnings(fitted: Mapping[str, Any]) -> tuple[Block, ...]:
-    return tuple(Prose(warning[:1].upper() + warning[1:], "warning") for warning in fitted["warnings"])
+    return tuple(Prose(capital(warning), "warning") for warning in fitted["warnings"])
 
 
 def write_label_calibration_report(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calmix.report.pages.page import Block, Prose
-from calmix.report.tables import escape_markdown
+from calmix.report.tables import capital, escape_markdown
 
 TITLE = "This model has not learned"
 MEANING = "its accuracy, calibration and data map say nothing about the method or the data"
@@ -32,7 +32,7 @@ def learning_lines(metrics: Mapping[str, Any]) -> list[str]:
 
 def learning_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     """For the report."""
-    return tuple(Prose(_sentence(line), "warning") for line in learning_lines(metrics))
+    return tuple(Prose(capital(line), "warning") for line in learning_lines(metrics))
 
 
 def learning_notes(metrics: Mapping[str, Any]) -> list[str]:
@@ -45,11 +45,7 @@ def learning_notes(metrics: Mapping[str, Any]) -> list[str]:
     learning = metrics.get("learning", {})
     if has_not_learned(metrics):
         return []
-    return [f"{_sentence(note)}. {learning['advice']}" for note in learning.get("notes", ())]
-
-
-def _sentence(line: str) -> str:
-    return line[:1].upper() + line[1:]
+    return [f"{capital(note)}. {learning['advice']}" for note in learning.get("notes", ())]
 
 
 def learning_quote(metrics: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calmix.report.pages.page import Block, Prose
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, text_columns
 
 SHOWN_CLASSES = 12
 
@@ -36,8 +36,7 @@ def correction_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     """For the report: the sentence, and every split without the correction and with it."""
     facts = metrics["prior_correction"]
     columns = (
-        Column("split", numeric=False),
-        Column("scores", numeric=False),
+        *text_columns("split", "scores"),
         *(Column(title) for title in ("accuracy %", "NLL", "Brier", "ECE %")),
     )
     rows = []

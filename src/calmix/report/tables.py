@@ -35,6 +35,20 @@ class Column:
     numeric: bool = True
 
 
+def text_columns(*titles: str) -> tuple[Column, ...]:
+    """Columns of words, in the order of their titles."""
+    return tuple(Column(title, numeric=False) for title in titles)
+
+
+def capital(text: str) -> str:
+    """As the start of a sentence.
+
+    >>> capital("the ECE is biased"), capital("")
+    ('The ECE is biased', '')
+    """
+    return text[:1].upper() + text[1:]
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of text under named columns; `grouped`: neighbours with equal first cells belong together."""
@@ -245,8 +259,7 @@ def metrics_table(metrics: Mapping[str, Any], keys: Sequence[str] | None = None)
     return Table(
         caption=f"Metrics before and after {scaling_words(metrics)}",
         columns=(
-            Column("Split", numeric=False),
-            Column("Stage", numeric=False),
+            *text_columns("Split", "Stage"),
             *(Column(metric.title, metric.meaning) for metric in shown),
         ),
         rows=tuple(rows),

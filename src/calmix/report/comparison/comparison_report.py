@@ -41,7 +41,7 @@ from calmix.report.pages.page import (
     Verdict,
     write_page,
 )
-from calmix.report.tables import WEAK_ECE_NOTE, Column, Table
+from calmix.report.tables import WEAK_ECE_NOTE, Column, Table, capital, text_columns
 
 UNDECIDED = ("cannot_tell", "not_learned", "nothing_to_compare")
 
@@ -65,7 +65,7 @@ def comparison_page(data: Mapping[str, Any]) -> Page:
         if blocks:
             sections.append(Section(f"Against {reference_title(data, stage)}", blocks))
     if data.get("slices"):
-        lines = [Prose(f"{_capital(line)}.") for line in data["slice_sentences"]]
+        lines = [Prose(f"{capital(line)}.") for line in data["slice_sentences"]]
         sections.append(Section("Slices", (*lines, *slice_tables(data))))
     if data["failures"]:
         sections.append(Section("Missing runs", (failure_table(data),)))
@@ -99,7 +99,7 @@ def _answer(data: Mapping[str, Any]) -> Answer:
     tests = [split for split in splits_of(data) if split != "validation"] or splits_of(data)
     found = [one for split in tests if (one := headline_forest(data, split)) is not None]
     lines = tuple(
-        Verdict("unknown" if undecided else "good", "", _capital(f"{line}."))
+        Verdict("unknown" if undecided else "good", "", capital(f"{line}."))
         for line in recommendation["lines"]
     )
     steps: list[tuple[str, str]] = []
@@ -144,10 +144,6 @@ def _recommendation_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _summary_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
     everything = Details("All metrics, with their spread", tuple(summary_tables(data)))
     sortable = [side_by_side_table(data, split) for split in splits_of(data)]
@@ -169,10 +165,7 @@ def _runs_table(data: Mapping[str, Any]) -> Table:
     return Table(
         caption="What was run",
         columns=(
-            Column("Method", numeric=False),
-            Column("Options", numeric=False),
-            Column("Compared with", numeric=False),
-            Column("Seeds", numeric=False),
+            *text_columns("Method", "Options", "Compared with", "Seeds"),
             Column("Time per run"),
         ),
         rows=tuple(
@@ -199,14 +192,14 @@ def _reading_blocks(data: Mapping[str, Any]) -> tuple[Block, ...]:
         "recommendation are corrected.",
         f"In the summary, {BETTER_NOTE}.",
         f"In the differences, {SIGNIFICANT_NOTE}.",
-        f"{ECE_NOTE[0].upper()}{ECE_NOTE[1:]}.",
-        f"{WEAK_ECE_NOTE[0].upper()}{WEAK_ECE_NOTE[1:]}.",
+        f"{capital(ECE_NOTE)}.",
+        f"{capital(WEAK_ECE_NOTE)}.",
         "The choice is made on validation alone, by NLL after temperature scaling, unless accuracy is lower. "
         "Test sets and calibration errors are reported and do not affect the choice.",
     ]
     blocks: list[Block] = [Prose(note) for note in notes]
     if any(len(arm["seeds"]) == 1 for arm in data["arms"]):
-        blocks.insert(0, Prose(f"{ONE_SEED_NOTE[0].upper()}{ONE_SEED_NOTE[1:]}.", "warning"))
+        blocks.insert(0, Prose(f"{capital(ONE_SEED_NOTE)}.", "warning"))
     return tuple(blocks)
 
 

@@ -19,9 +19,11 @@ from calmix.report.tables import (
     Column,
     Metric,
     Table,
+    capital,
     escape_markdown,
     is_wanted,
     metrics_of,
+    text_columns,
 )
 from calmix.runtime.option_values import PERTURBED
 from calmix.training.configuration import TrainConfig
@@ -77,8 +79,7 @@ def _summary_table(data: Mapping[str, Any], split: str, shown: Sequence[Metric])
     return Table(
         caption=f"{split}: {records[0]['n']:,} rows, mean ± standard deviation over {number}",
         columns=(
-            Column("Method", numeric=False),
-            Column("Stage", numeric=False),
+            *text_columns("Method", "Stage"),
             *(Column(TITLES.get(metric.key, metric.title), metric.meaning) for metric in shown),
         ),
         rows=tuple(rows),
@@ -172,8 +173,7 @@ def _difference_table(
     return Table(
         caption=f"{split}: difference to {reference_title(data, reference_stage)} [95 %]",
         columns=(
-            Column("Method", numeric=False),
-            Column("Stage", numeric=False),
+            *text_columns("Method", "Stage"),
             *(Column(f"Δ {TITLES.get(metric.key, metric.title)}", metric.meaning) for metric in shown),
         ),
         rows=tuple(rows),
@@ -236,8 +236,7 @@ def slice_tables(data: Mapping[str, Any]) -> list[Table]:
             if record["value"] == value
         )
         columns = (
-            Column(str(own[0]["column"]), numeric=False),
-            Column("Method", numeric=False),
+            *text_columns(str(own[0]["column"]), "Method"),
             Column("n"),
             *(Column(metric.title.removesuffix(" [95 %]"), metric.meaning) for metric in shown),
         )
@@ -279,7 +278,7 @@ def markdown_summary(data: Mapping[str, Any]) -> str:
         table = failure_table(data)
         parts += [f"## {table.caption}", table.to_markdown()]
     notes = [BETTER_NOTE, SIGNIFICANT_NOTE, ECE_NOTE, WEAK_ECE_NOTE]
-    parts += ["## How to read this", *(f"- {escape_markdown(_sentence(note))}" for note in notes)]
+    parts += ["## How to read this", *(f"- {escape_markdown(capital(note))}." for note in notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -293,17 +292,6 @@ def next_step(recommendation: Mapping[str, Any]) -> str:
         return str(recommendation["next_step"])
     seeds = ",".join(map(str, recommendation["next_seeds"]))
     return f"{recommendation['next_step'].rstrip('.')}: the same command with `--seeds {seeds}`."
-
-
-def _sentence(note: str) -> str:
-    """A footnote as a sentence of its own.
-
-    >>> _sentence("* the interval excludes 0")
-    '* the interval excludes 0.'
-    >>> _sentence("the ECE is biased")
-    'The ECE is biased.'
-    """
-    return f"{note[:1].upper()}{note[1:]}."
 
 
 def write_markdown_summary(data: Mapping[str, Any], path: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, text_columns
 
 CLASSES_SHOWN = 5
 SHORTEST_TEXT = 24
@@ -35,8 +35,7 @@ def region_table(summary: Mapping[str, Any], class_names: Sequence[str]) -> Tabl
     return Table(
         caption="Regions of the data map",
         columns=(
-            Column("Rule", numeric=False),
-            Column("Region", numeric=False),
+            *text_columns("Rule", "Region"),
             Column("Rows"),
             Column("%"),
             Column("Classes", numeric=False),

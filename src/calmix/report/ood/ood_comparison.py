@@ -28,7 +28,7 @@ from calmix.report.pages.page import (
     Verdict,
     write_page,
 )
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, text_columns
 
 # The ways of looking at one model that papers compare: title, score, stage.
 WAYS = (
@@ -54,8 +54,7 @@ def headline_table(result: Mapping[str, Any]) -> Table:
     return Table(
         caption=f"AUROC % of {result['in']} against other data by confidence, {spread_words(result)}",
         columns=(
-            Column("Other data", numeric=False),
-            Column("Method", numeric=False),
+            *text_columns("Other data", "Method"),
             *(Column(title) for title in ways),
         ),
         rows=rows,
@@ -153,8 +152,7 @@ def confidence_table(result: Mapping[str, Any]) -> Table:
     return Table(
         caption=f"Mean confidence in %, {seeds_of(result)}",
         columns=(
-            Column("Data", numeric=False),
-            Column("Method", numeric=False),
+            *text_columns("Data", "Method"),
             *(Column(STAGE_TITLES[stage]) for stage in stages),
         ),
         rows=tuple(

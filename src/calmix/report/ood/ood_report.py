@@ -24,7 +24,7 @@ from calmix.report.pages.page import (
     write_page,
 )
 from calmix.report.pages.plot import Legend, Plot
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, capital, text_columns
 
 SCORE_TITLES = {
     "msp": "confidence",
@@ -71,9 +71,7 @@ def detection_table(result: Mapping[str, Any]) -> Table:
     return Table(
         caption="Detection of out-of-domain rows, with 95 % intervals",
         columns=(
-            Column("Data", numeric=False),
-            Column("Stage", numeric=False),
-            Column("Score", numeric=False),
+            *text_columns("Data", "Stage", "Score"),
             *columns,
         ),
         rows=rows,
@@ -93,8 +91,7 @@ def headline_table(result: Mapping[str, Any]) -> Table:
     return Table(
         caption="Detection of out-of-domain rows, with 95 % intervals",
         columns=(
-            Column("Data", numeric=False),
-            Column("Score", numeric=False),
+            *text_columns("Data", "Score"),
             Column("AUROC % raw"),
             Column("AUROC % + TS"),
             Column("FPR@95 %"),
@@ -251,7 +248,7 @@ def next_step(result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _line(text: str) -> Prose:
-    return Prose(f"{text[:1].upper()}{text[1:]}.")
+    return Prose(f"{capital(text)}.")
 
 
 def path_fact(name: str, path: str) -> Fact:

@@ -25,7 +25,7 @@ from calmix.report.pages.page import (
 from calmix.report.pages.plot import Legend, Plot
 from calmix.report.reproductions.side_by_side import claims_table, side_by_side
 from calmix.report.run.history import epoch_axis
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, capital, text_columns
 from calmix.reproduction.catalogue import papers
 from calmix.reproduction.outcome import POINTS, JudgedEffect, Outcome, Regime, judged
 from calmix.reproduction.preset import FULL, SMOKE, Preset
@@ -114,7 +114,7 @@ def _table_blocks(preset: Preset, outcome: Outcome) -> tuple[Block, ...]:
 def scale_note(preset: Preset, scale: str) -> str:
     """What a reader must know before comparing the numbers."""
     own = preset.scales[scale].note if scale in preset.scales else ""
-    return SCALE_NOTES.get(scale) or (f"{own[0].upper()}{own[1:]}." if own else "")
+    return SCALE_NOTES.get(scale) or (f"{capital(own)}." if own else "")
 
 
 def _claim_blocks(preset: Preset, found: Sequence[JudgedEffect]) -> tuple[Block, ...]:
@@ -177,11 +177,7 @@ def regime_table(regimes: Sequence[Regime]) -> Table:
 def _failures(outcome: Outcome) -> Table:
     return Table(
         caption="Runs that did not finish",
-        columns=(
-            Column("Block", numeric=False),
-            Column("Run", numeric=False),
-            Column("Reason", numeric=False),
-        ),
+        columns=text_columns("Block", "Run", "Reason"),
         rows=tuple((str(one["block"]), str(one["run"]), str(one["reason"])) for one in outcome.failures),
     )
 

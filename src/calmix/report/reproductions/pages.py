@@ -13,7 +13,7 @@ from calmix.report.reproductions.side_by_side import (
     side_by_side,
     state_table,
 )
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, text_columns
 from calmix.reproduction.catalogue import all_presets, papers
 from calmix.reproduction.cost import minutes, run_minutes
 from calmix.reproduction.outcome import Outcome, find_outcomes, preset_of
@@ -152,8 +152,7 @@ def plan_table(presets: Sequence[Preset], outcomes: Sequence[Outcome]) -> Table:
     return Table(
         caption="Plan",
         columns=(
-            Column("Preset", numeric=False),
-            Column("What", numeric=False),
+            *text_columns("Preset", "What"),
             Column("Seeds"),
             Column("Minutes alone"),
             Column("Minutes after the lines above"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, capital, text_columns
 from calmix.reproduction.outcome import POINTS, JudgedEffect, MeasuredCell, Outcome
 from calmix.reproduction.preset import EQUAL, METRICS, Claim, Preset
 from calmix.reproduction.state import NOT_RUN, UNTESTED, ClaimState
@@ -134,16 +134,12 @@ def claims_table(preset: Preset, found: Sequence[JudgedEffect]) -> Table:
     return Table(
         caption="The claims, and what we find",
         columns=(
-            Column("Claim", numeric=False),
-            Column("On", numeric=False),
-            Column("Metric", numeric=False),
-            Column("Claimed", numeric=False),
+            *text_columns("Claim", "On", "Metric", "Claimed"),
             Column("Paper, points"),
             Column("Ours, points [interval]"),
             Column("Noise floor, both arms"),
             Column("Seeds"),
-            Column("Verdict", numeric=False),
-            Column("Because", numeric=False),
+            *text_columns("Verdict", "Because"),
         ),
         rows=tuple(rows),
         notes=(EFFECTS_NOTE,),
@@ -169,9 +165,7 @@ def state_table(states: Sequence[ClaimState]) -> Table:
     return Table(
         caption="Claims",
         columns=(
-            Column("Claim", numeric=False),
-            Column("On", numeric=False),
-            Column("Primary outcome", numeric=False),
+            *text_columns("Claim", "On", "Primary outcome"),
             Column("Published effect"),
             Column("Ours [interval]"),
             Column("Verdict", numeric=False),
@@ -212,7 +206,7 @@ def count_table(states: Sequence[ClaimState], name_of: Callable[[ClaimState], st
             Column(heading, numeric=False),
             Column("Claims"),
             Column("Tests"),
-            *(Column(word[0].upper() + word[1:]) for word in words),
+            *(Column(capital(word)) for word in words),
         ),
         rows=tuple(rows),
     )

@@ -18,6 +18,7 @@ from calmix.report.tables import (
     is_in_sample,
     metrics_table,
     scaling_words,
+    text_columns,
 )
 
 # What a number answers, for readers who have never met its name.
@@ -48,11 +49,7 @@ WEIGHTED = (
 def metrics_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     meanings = Table(
         caption="What the columns mean; every one but accuracy, MCC and top-5 is better when nearer to 0",
-        columns=(
-            Column("Metric", numeric=False),
-            Column("It answers", numeric=False),
-            Column("Definition", numeric=False),
-        ),
+        columns=(*text_columns("Metric", "It answers", "Definition"),),
         rows=tuple(
             (metric.title, QUESTIONS.get(metric.key, ""), metric.meaning)
             for metric in METRICS

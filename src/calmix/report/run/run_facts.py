@@ -9,7 +9,7 @@ import yaml
 
 from calmix.io.run_directory import RunDirectory
 from calmix.report.pages.page import Block, Code, Prose
-from calmix.report.tables import Column, Table
+from calmix.report.tables import Column, Table, text_columns
 
 
 def check_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -21,9 +21,7 @@ def check_blocks(metrics: Mapping[str, Any]) -> tuple[Block, ...]:
     table = Table(
         caption="What was found in the data before training",
         columns=(
-            Column("Severity", numeric=False),
-            Column("Split", numeric=False),
-            Column("Finding", numeric=False),
+            *text_columns("Severity", "Split", "Finding"),
             Column("Rows"),
         ),
         rows=tuple(

@@ -48,6 +48,7 @@ from calmix.report.tables import (
     IN_SAMPLE_NOTE,
     OUTSIDE_NOTE,
     WITHIN_NOISE_NOTE,
+    capital,
     ece_text,
     is_in_sample,
     is_outside_interval,
@@ -215,7 +216,7 @@ def reliability_caption(stages: Mapping[str, Any], stage: str, predictions: Pred
     if is_outside_interval(values):
         sentences.append(f"{OUTSIDE_NOTE}.")
     if is_in_sample(stages, stage):
-        sentences.append(f"{IN_SAMPLE_NOTE[0].upper()}{IN_SAMPLE_NOTE[1:]}.")
+        sentences.append(f"{capital(IN_SAMPLE_NOTE)}.")
     return " ".join(sentences)
 
 
