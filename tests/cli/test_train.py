@@ -320,7 +320,7 @@ def test_a_path_is_printed_as_it_is_however_long_and_whatever_it_holds(run, tmp_
     moved = tmp_path / ("[red] run " + "x" * 120)
     shutil.copytree(run, moved)
     run = Run(RunDirectory(moved))
-    print_result(run, warnings=run.warnings())
+    print_result(run)
     lines = capsys.readouterr().out.splitlines()
     assert f"model:  {moved / 'model'}" in lines
     assert f"report: {moved / 'report.html'}" in lines
