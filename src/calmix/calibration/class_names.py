@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,24 @@ def is_number_name(name: str) -> bool:
     [True, True, True, False]
     """
     return bool(NUMBER.fullmatch(name)) or name.lower() in ("true", "false")
+
+
+def same_when_typed(names: Sequence[str]) -> tuple[str, str] | None:
+    """Two names that a csv reader takes for one number or truth value, if there are any.
+
+    >>> same_when_typed(("1", "2", "1.0")), same_when_typed(("1e3", "1000")), same_when_typed(("0x1", "1"))
+    (('1', '1.0'), ('1e3', '1000'), ('0x1', '1'))
+    >>> same_when_typed(("true", "True")), same_when_typed(("cat", "Cat", "1", "-1"))
+    (('true', 'True'), None)
+    """
+    seen: dict[float | str, str] = {}
+    for name in names:
+        value: float | str | None = name.lower() if name.lower() in ("true", "false") else None
+        with suppress(ValueError):
+            value = float(int(name, 16)) if name.lower().startswith("0x") else float(name)
+        if value is not None and seen.setdefault(value, name) != name:
+            return seen[value], name
+    return None
 
 
 def numbered_names(classes: int) -> tuple[str, ...]:

@@ -348,3 +348,16 @@ def test_a_row_far_down_a_streamed_file_is_still_named(tmp_path):
     pa.parquet.write_table(table, tmp_path / "p.parquet")
     with pytest.raises(UserError, match="row 2346"):
         list(iterate_predictions(tmp_path / "p.parquet", batch_rows=100))
+
+
+@pytest.mark.parametrize("names", [("1", "1.0"), ("1e3", "1000"), ("0x1", "1"), ("true", "True")])
+def test_labels_of_a_csv_file_that_are_one_value_are_not_taken_for_either(tmp_path, names):
+    file = tmp_path / "predictions.csv"
+    rows = [f"{name},{0.9 if name == names[0] else 0.2},{0.1 if name == names[0] else 0.8}" for name in names]
+    file.write_text("\n".join([f"label,prob_{names[0]},prob_{names[1]}", *rows]) + "\n")
+    with pytest.raises(UserError, match=f"cannot tell the classes '{names[0]}' and '{names[1]}' apart"):
+        read_predictions(file)
+    texts = file.with_suffix(".jsonl")
+    records = [{"label": name, f"prob_{names[0]}": 0.5, f"prob_{names[1]}": 0.5} for name in names]
+    texts.write_text("\n".join(map(json.dumps, records)))
+    assert read_predictions(texts).labels.tolist() == [0, 1]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calmix.calibration.class_names import ClassLookup, label_name, listed
+from calmix.calibration.class_names import ClassLookup, label_name, listed, same_when_typed
 from calmix.calibration.input_checks import BadRow, Integers, both_classes
 from calmix.calibration.predictions import ScoreKind
 from calmix.io.arrow_values import text_array, texts_of
@@ -102,6 +102,15 @@ class ScoreColumns:
         else:
             values, places = np.unique(as_numpy(column), return_inverse=True)
             distinct = values.tolist()
+        if not is_text(column.type) and (same := same_when_typed(class_names)) is not None:
+            # A csv file does not say whether a label was written as the one or the other.
+            raise UserError(
+                f"labels that are read as {column.type} cannot tell the classes {same[0]!r} and {same[1]!r} "
+                "apart",
+                file=file,
+                column=label,
+                remedy="rename one of the classes, or write the labels as texts in a jsonl or parquet file",
+            )
         lookup = ClassLookup(class_names)
         found = [lookup.find(label_name(value)) for value in distinct]
         by_value = np.array([-1 if place is None else place for place in found], dtype=np.int64)
