@@ -47,7 +47,7 @@ def reproduce(
     ] = "local",
     workers: Annotated[int | None, typer.Option(help="Runs at a time; they share the cores.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads of each run.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps ...")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Reproduce a table or figure of the papers, with a verdict on every claim.
