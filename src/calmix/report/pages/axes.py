@@ -40,12 +40,14 @@ def number_axis(values: Iterable[float | None], title: str = "", *, zero: bool =
 
     >>> number_axis([0.2, 0.9], zero=True).ticks[-1]
     (0.8, '0.8')
+    >>> number_axis([0.0, 1e-17]).ticks[-1]  # what differs by rounding is one value
+    (0.04, '0.04')
     """
     finite = [value for value in values if value is not None and math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    room = 0.05 * ((high - low) or abs(high) or 1.0)
+    room = 0.05 * next(size for size in (high - low, abs(high), 1.0) if size > 1e-9)
     high += room
     if low or not zero:
         low -= room
