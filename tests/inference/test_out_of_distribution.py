@@ -17,7 +17,7 @@ from calmix.data.reading import read_rows
 from calmix.data.rows import Rows
 from calmix.inference.mc_dropout import dropout_with_checkpoint
 from calmix.inference.noise import NoiseImages, noise_for_words, stack_pixels
-from calmix.inference.out_of_distribution import Detector, Scored, histograms
+from calmix.inference.out_of_distribution import Detector, Scored, detect, histograms
 from calmix.models.loading import load_inputs, load_trained
 from calmix.models.text_cnn_building import build_text_cnn
 from pictures import digits, write_npz
@@ -375,3 +375,16 @@ def test_histograms_count_every_row_once():
     expected = softmax(logits.astype(float) * 2.0, axis=1).max(axis=1)
     counted = np.histogram(expected, np.linspace(0, 1, 26))[0] / 40
     assert heights["uncalibrated"] == pytest.approx(counted.tolist())
+
+
+def test_it_is_said_that_row_weights_do_not_count(run, folder, monkeypatch):
+    def weighted(*arguments, **options):
+        found = predictions_of_run(*arguments, **options)
+        return found.with_rows(weights=np.arange(1.0, len(found) + 1))
+
+    rows = [read_rows(folder / name, "test", labelled=False) for name in ("test.npz", "other.npz")]
+    plain = detect(run, rows[0], {"others": rows[1]})
+    monkeypatch.setattr("calmix.inference.out_of_distribution.predictions_of_run", weighted)
+    found = detect(run, rows[0], {"others": rows[1]})
+    assert found["rejection"] == plain["rejection"]
+    assert plain["notes"] == [] and "row weights have no part" in found["notes"][0]

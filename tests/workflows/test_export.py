@@ -17,6 +17,7 @@ from calmix.user_error import UserError
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.trains
+FILES = ("train", "validation", "test")
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +126,37 @@ def test_what_cannot_be_exported_is_said(run, exported_once, tmp_path, monkeypat
     with pytest.raises(UserError, match="export without int8"):
         api.export(run, tmp_path / "x", int8=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
+
+
+def test_weights_and_soft_labels_of_the_rows_count():
+    generator = np.random.default_rng(0)
+    logits, weights = generator.normal(size=(400, 3)), generator.random(400)
+    targets = generator.dirichlet(np.ones(3), size=400)
+    before, after = (
+        Predictions.from_logits(one, targets.argmax(axis=1)).with_rows(weights=weights, targets=targets)
+        for one in (logits, 3 * logits)
+    )
+    split = ExportedSplit(before, after)
+    expected = [
+        -np.average((targets * log_softmax(one, axis=1)).sum(axis=1), weights=weights)
+        for one in (logits, 3 * logits)
+    ]
+    facts = split.facts()
+    assert [facts[stage]["nll"] for stage in ("before", "after")] == pytest.approx(expected)
+    assert facts["differences"]["nll"]["difference"] == pytest.approx(expected[1] - expected[0])
+    assert split.nll_rises() and repairing_temperature(split) > 1
+
+
+def test_a_run_with_weights_is_exported(frames, encoders, tmp_path):
+    data = {name: frames(name).assign(weight=lambda rows: 1 + np.arange(len(rows)) % 3) for name in FILES}
+    run = api.train(
+        data["train"], validation=data["validation"], test=data["test"], epochs=1, weight_column="weight",
+        calibrator="vector", model=str(encoders("bert", layers=1)), output=tmp_path / "run",
+    )  # fmt: skip
+    exported = api.export(run, tmp_path / "onnx")
+    split = exported.content["splits"]["test"]
+    assert split["before"]["nll"] == pytest.approx(run.metrics["test"].calibrated.nll)
+    assert split["after"]["nll"] == pytest.approx(split["before"]["nll"], abs=1e-5)
+    # Vector scaling was fitted on the rows that the guarantee rests on.
+    answers = api.predict(exported.path, ["a warm film"], target_accuracy=0.6)
+    assert "vector was fitted on these very rows" in answers.content["limit"]

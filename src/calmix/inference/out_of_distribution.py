@@ -41,6 +41,8 @@ STAGES = ("uncalibrated", "calibrated")
 # Scores of a mean of probabilities; it has no logits of its own.
 DROPOUT_SCORES = ("msp", "entropy")
 HISTOGRAM_BINS = 25
+# A threshold from ranks holds for rows of one kind, each as likely as any other.
+UNWEIGHTED = "every row counts once, in the scores and for the threshold: row weights have no part in them"
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,8 @@ def detect(
     recommended = recommended_score(in_domain, out_of_domain[: len(outside)] or out_of_domain)
     validation = predictions_of_run(run, "validation", calibrated=True)
     rejection = OodThreshold.fit(recommended.score, validation.values, keep)
+    if validation.is_weighted:
+        detector.notes.append(UNWEIGHTED)
     return {
         "run": str(run.path),
         "method": detector.metrics["method"],

@@ -154,7 +154,8 @@ def export(
         }
         write_json(fresh / "export.json", content)
         # How the calibration of the exported logits came about, as a calibrated directory says it.
-        write_json(fresh / "calibration.json", {"method": "temperature", "fitted_on": "validation"})
+        kind = source.metrics().get("calibrator", "temperature")
+        write_json(fresh / "calibration.json", {"method": kind, "fitted_on": "validation"})
     return ExportResult(place, content)
 
 

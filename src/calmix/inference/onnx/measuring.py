@@ -8,17 +8,17 @@ not bring the NLL back within a tolerance, the export is refused. Test rows are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from calmix.calibration.calibrators.temperature import TemperatureScaling
 from calmix.calibration.differences import paired_differences
 from calmix.calibration.evaluation import evaluate
 from calmix.calibration.predictions import Predictions
+from calmix.calibration.weighted_evaluation import nll_difference
 from calmix.data.rows import Rows
 from calmix.inference.forward_passes import forward_logits
 from calmix.inference.onnx.running import OnnxNetwork
@@ -36,14 +36,20 @@ class ExportedSplit:
 
     def nll_rises(self, tolerance: float = 0.0) -> bool:
         """Whether the whole interval of the difference lies above the tolerance."""
-        return bool(paired_differences(self.after, self.before)["nll"]["ci"][0] > tolerance)
+        return bool(self.differences()["nll"]["ci"][0] > tolerance)
+
+    def differences(self) -> dict[str, Any]:
+        """Of rows with weights or soft labels, of the NLL alone."""
+        if self.before.is_weighted:
+            return {"nll": nll_difference(self.after, self.before)}
+        found = paired_differences(self.after, self.before)
+        return {name: found[name] for name in COMPARED}
 
     def facts(self) -> dict[str, Any]:
-        differences = paired_differences(self.after, self.before)
         return {
             "before": _measured(self.before),
             "after": _measured(self.after),
-            "differences": {name: differences[name] for name in COMPARED},
+            "differences": self.differences(),
             "same_prediction": float(np.mean(self.before.predicted() == self.after.predicted())),
             "largest_probability_difference": largest_difference(self.before, self.after),
         }
@@ -81,18 +87,14 @@ def exported_splits(
             device=torch.device("cpu"),
             title=name,
         )
-        found[name] = ExportedSplit(before[name], _like(before[name], logits))
+        # With the labels, the weights and the soft labels of the rows.
+        after = replace(before[name], values=logits, kind="logits")
+        found[name] = ExportedSplit(before[name], after)
     return found
-
-
-def _like(predictions: Predictions, logits: NDArray[np.float32]) -> Predictions:
-    return Predictions.from_logits(
-        logits, predictions.labels, ids=predictions.ids, class_names=predictions.class_names
-    )
 
 
 def repairing_temperature(validation: ExportedSplit) -> float | None:
     """The temperature for the exported logits; None where exporting did not raise the NLL."""
     if not validation.nll_rises():
         return None
-    return float(TemperatureScaling().fit(validation.after.values, validation.after.labels).temperature_)
+    return float(TemperatureScaling().fit(validation.after).temperature_)
