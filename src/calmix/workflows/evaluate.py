@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calmix.calibration.files.file_evaluation import Source
     from calmix.calibration.metrics.binning import Closed
     from calmix.calibration.predictions import Notion, Predictions
+    from calmix.io.table import DataTable
     from calmix.report.tables import Table
 
 # What is in which of two tables where one does not fit.
@@ -264,31 +265,11 @@ def evaluate(
         opened += ensembles
         notes += left_out
     if mc_dropout is not None:
-        from calmix.inference.network_sources import dropout_sources
-
-        runs = {place: place_of(given) for place, given in enumerate(named.values())}
-        dropped = dropout_sources(
-            {place: path for place, path in runs.items() if path}, mc_dropout, settings, seed=seed
-        )
-        if not dropped and model is None:
-            raise UserError(
-                f"{argument('mc_dropout')} needs a network",
-                remedy=f"name a run, or give {argument('model')} and {argument('data')}",
-            )
-        opened += dropped
+        opened += dropout_of(named, mc_dropout, settings, seed, is_enough=model is None)
     if model is not None:
-        from calmix.data.columns import ColumnNames
-        from calmix.data.sources import read_source
-        from calmix.inference.network_sources import predicted_sources
-        from calmix.workflows.data_arguments import GivenData
-        from calmix.workflows.run import model_directory
-
-        given = GivenData(ColumnNames.from_options(**columns))
-        held = given.source(data, "data")
-        asked = (model_directory(model, "model"), held, columns, settings, mc_dropout)
-        predictions = predicted_sources(*asked, seed=seed, origin=len(opened))
-        if slice is not None:
-            sliced.append((predictions[0], read_source(held, "test")))
+        asked = (columns, settings, mc_dropout, seed, len(opened))
+        predictions, table = predicted_by(model, data, *asked, reads_table=slice is not None)
+        sliced.append((predictions[0], table))
         opened += predictions
     if not opened:
         raise UserError(
@@ -303,6 +284,46 @@ def evaluate(
     if notes:
         result["notes"] = list(dict.fromkeys(notes))  # a file that is read twice says things twice
     return Evaluation(result, opened, {"bins": counts[0], "closed": closed})
+
+
+def dropout_of(
+    named: Mapping[str, Any], passes: int, settings: dict[str, Any], seed: int, *, is_enough: bool
+) -> list[Source]:
+    """The runs among the sources under MC dropout. Where it `is_enough`, there must be one."""
+    from calmix.inference.network_sources import dropout_sources
+
+    runs = {place: path for place, given in enumerate(named.values()) if (path := place_of(given))}
+    dropped = dropout_sources(runs, passes, settings, seed=seed)
+    if not dropped and is_enough:
+        raise UserError(
+            f"{argument('mc_dropout')} needs a network",
+            remedy=f"name a run, or give {argument('model')} and {argument('data')}",
+        )
+    return dropped
+
+
+def predicted_by(
+    model: Any,
+    data: Any,
+    columns: dict[str, str | None],
+    settings: dict[str, Any],
+    mc_dropout: int | None,
+    seed: int,
+    origin: int,
+    *,
+    reads_table: bool,
+) -> tuple[list[Source], DataTable | None]:
+    """What a checkpoint or a run says about labelled rows, and all columns of these rows if asked."""
+    from calmix.data.columns import ColumnNames
+    from calmix.data.sources import read_source
+    from calmix.inference.network_sources import predicted_sources
+    from calmix.workflows.data_arguments import GivenData
+    from calmix.workflows.run import model_directory
+
+    given = GivenData(ColumnNames.from_options(**columns))  # rows in memory live as long as this
+    held, place = given.source(data, "data"), model_directory(model, "model")
+    found = predicted_sources(place, held, columns, settings, mc_dropout, seed=seed, origin=origin)
+    return found, read_source(held, "test") if reads_table else None
 
 
 def named_sources(sources: Sequence[Any], from_logits: bool | None) -> dict[str, Any]:
