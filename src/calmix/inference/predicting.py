@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -256,6 +257,7 @@ def held_out_predictions(
     known, limit = stored
     if known.is_weighted:
         limit = UNWEIGHTED if limit is None else f"{limit}; {UNWEIGHTED}"
+        known = replace(known, weights=None, targets=None)
     return known, limit
 
 
