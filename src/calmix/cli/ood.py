@@ -71,6 +71,7 @@ def ood(
     Example: calmix ood run --in test.npz --out letters=notmnist.npz --noise gaussian
 
     The recommended score and a threshold on it are saved with the run, for calmix predict --reject-ood.
+    Row weights play no part: every row counts once.
 
     Every kept run of a comparison, by method: calmix ood comparison --out letters=notmnist.npz
     """
