@@ -21,4 +21,4 @@ def test_every_cell_of_the_notebook_runs(monkeypatch):
     text = "\n".join(code)
     assert all(f"calmix.{verb}(" in text for verb in verbs)
     assert names["classifier"].predict_proba(["a warm film"]).shape == (1, 2)
-    assert names["run"]._repr_html_().startswith("<table>")
+    assert "<table>" in names["run"]._repr_html_()

@@ -142,7 +142,7 @@ def test_the_size_of_the_training_set_can_be_varied(tiny, tmp_path):
     assert {record["n"] for record in results.runs if record["split"] == "validation"} == {48}
 
 
-KILLS = 20
+KILLS = 8  # `make soak` does hundreds
 
 
 def command(tiny, output):
@@ -183,7 +183,7 @@ def kill_at_random(arguments, output, generator):
     return False
 
 
-def test_killed_twenty_times_it_ends_with_the_same_summary(tiny, tmp_path):
+def test_killed_again_and_again_it_ends_with_the_same_summary(tiny, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     subprocess.run(command(tiny, whole), check=True, capture_output=True, timeout=600)
     generator = np.random.default_rng(20)

@@ -194,7 +194,7 @@ def test_workers_share_the_cores(monkeypatch):
 def test_tasks_are_started_in_their_order_and_each_failure_is_told(tiny, tmp_path):
     store = RunStore(tmp_path)
     refused = {**tiny("x").as_dict(), "epochs": -1}
-    tasks = [Task(str(store.path), f"run-{number}", refused) for number in range(5)]
+    tasks = [Task(str(store.path), f"run-{number}", refused, {}) for number in range(5)]
     order = []
     outcomes = run(LocalExecutor(2), tasks, started=lambda task: order.append(task.fingerprint))
     assert order == [task.fingerprint for task in tasks]

@@ -80,7 +80,9 @@ def test_a_failure_is_kept_with_its_reason_and_tried_again(store, tiny, tmp_path
     shutil.copytree(tiny("x").model, broken)
     (broken / "model.safetensors").rename(tmp_path / "weights")
     config = tiny("x", model=str(broken))
-    task = Task(str(store.path), store.fingerprints.of(config), config.as_dict())
+    task = Task(
+        str(store.path), store.fingerprints.of(config), config.as_dict(), store.fingerprints.data_of(config)
+    )
     outcome = run_cell(task)
     assert "holds no model that transformers can load" in outcome.reason
     assert outcome.is_user_error
